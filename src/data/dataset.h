@@ -1,0 +1,63 @@
+/* A set of labelled images: where each sample's bytes lie and which class it has. Opening reads
+ * directories, archive indexes and small headers, never whole images. Read-only after opening, so any
+ * number of threads may call brim_dataset_read at once. Knows no graph and no device.
+ *
+ * Accepted paths (a directory, a file, or a pattern with one {a..b} or {x,y} brace list):
+ *   folder of class folders        DIR/cat/1.jpg       class = folder, sorted by name
+ *   .tar, .tar.gz of the same      cat/1.jpg           (.gz is unpacked once into memory)
+ *   WebDataset shards              key.jpg + key.cls   class index as text
+ *   IDX                            *-images-idx3-ubyte[.gz] (labels file found beside it)
+ *   CIFAR-10/100 binary            data_batch_1.bin ... / a folder of them
+ * A folder that holds train/ and val/ (or test/, valid/, validation/) gives those as its splits. */
+#ifndef BRIM_DATA_DATASET_H
+#define BRIM_DATA_DATASET_H
+
+#include "base/error.h"
+#include "brim/types.h"
+
+typedef struct brim_dataset brim_dataset;
+
+typedef enum brim_split { BRIM_SPLIT_ALL, BRIM_SPLIT_TRAIN, BRIM_SPLIT_VAL } brim_split;
+
+typedef struct brim_dataset_opts {
+    brim_split split;
+    double val_fraction; /* used when the path has no split of its own: a fixed pseudo-random share,
+                            stratified by class, the same for every run with this seed */
+    uint64_t seed;
+    const char *const *class_names; /* expected order of classes (from a checkpoint), or NULL */
+    int n_class_names;
+} brim_dataset_opts;
+
+/* Errors: BRIM_ENOTFOUND, BRIM_EFORMAT, BRIM_EIO, BRIM_ENOMEM; *out is NULL then. An empty set, an empty
+ * class folder or a class unknown to class_names is an error that names it. */
+brim_status brim_dataset_open(const char *path, const brim_dataset_opts *opts, brim_dataset **out,
+                              brim_error *err);
+void brim_dataset_free(brim_dataset *d); /* accepts NULL */
+
+int64_t brim_dataset_size(const brim_dataset *d);
+int brim_dataset_classes(const brim_dataset *d);
+const char *brim_dataset_class_name(const brim_dataset *d, int k); /* borrowed; never NULL */
+int brim_dataset_label(const brim_dataset *d, int64_t i);          /* 0 .. classes - 1 */
+const char *brim_dataset_path(const brim_dataset *d, int64_t i, char *buf, size_t n); /* for messages */
+const char *brim_dataset_kind(const brim_dataset *d); /* "folder", "tar", "webdataset", "idx", "cifar" */
+size_t brim_dataset_memory_bytes(const brim_dataset *d); /* host memory it holds */
+
+/* One stored sample. For encoded files `bytes` is the file; for raw formats it is pixels [h,w,channels]
+ * u8. Borrowed from the set (mapped or in memory) or from `scratch`, valid until scratch is reused. */
+typedef struct brim_sample {
+    const uint8_t *bytes;
+    size_t n;
+    bool raw;
+    int w, h, channels; /* raw only */
+} brim_sample;
+
+typedef struct brim_scratch { /* a growing buffer, one per thread; zero it before first use */
+    uint8_t *at;
+    size_t cap;
+} brim_scratch;
+void brim_scratch_free(brim_scratch *s);
+
+brim_status brim_dataset_read(const brim_dataset *d, int64_t i, brim_scratch *scratch, brim_sample *out,
+                              brim_error *err);
+
+#endif

@@ -12,10 +12,14 @@ static void half_round_trips(void **state)
 {
     for (uint32_t h = 0; h < 65536; h++) {
         float f = brim_f16_to_f32((uint16_t)h), b = brim_bf16_to_f32((uint16_t)h);
-        if (isnan(f)) assert_true(isnan(brim_f16_to_f32(brim_f32_to_f16(f))));
-        else assert_int_equal(brim_f32_to_f16(f), h);
-        if (isnan(b)) assert_true(isnan(brim_bf16_to_f32(brim_f32_to_bf16(b))));
-        else assert_int_equal(brim_f32_to_bf16(b), h);
+        if (isnan(f))
+            assert_true(isnan(brim_f16_to_f32(brim_f32_to_f16(f))));
+        else
+            assert_int_equal(brim_f32_to_f16(f), h);
+        if (isnan(b))
+            assert_true(isnan(brim_bf16_to_f32(brim_f32_to_bf16(b))));
+        else
+            assert_int_equal(brim_f32_to_bf16(b), h);
     }
 }
 
@@ -78,7 +82,11 @@ static void byte_sizes(void **state)
     static const struct {
         const char *text;
         size_t bytes;
-    } good[] = {{"8GiB", 8ull << 30}, {"512MiB", 512ull << 20}, {"4G", 4ull << 30}, {"1000", 1000}, {"1.5k", 1536}};
+    } good[] = {{"8GiB", 8ull << 30},
+                {"512MiB", 512ull << 20},
+                {"4G", 4ull << 30},
+                {"1000", 1000},
+                {"1.5k", 1536}};
     for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
         size_t n = 0;
         assert_true(brim_bytes_parse(good[i].text, &n));
@@ -124,9 +132,12 @@ static void allocation_failures_are_survived(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(half_round_trips),        cmocka_unit_test(half_rounds_to_nearest_even),
-        cmocka_unit_test(philox_known_answers),    cmocka_unit_test(normal_has_unit_variance),
-        cmocka_unit_test(byte_sizes),              cmocka_unit_test(errors_keep_their_text),
+        cmocka_unit_test(half_round_trips),
+        cmocka_unit_test(half_rounds_to_nearest_even),
+        cmocka_unit_test(philox_known_answers),
+        cmocka_unit_test(normal_has_unit_variance),
+        cmocka_unit_test(byte_sizes),
+        cmocka_unit_test(errors_keep_their_text),
         cmocka_unit_test(allocation_failures_are_survived),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -42,7 +42,9 @@ brim_status brim_fail(brim_error *err, brim_status status, const char *fmt, ...)
 
 brim_status brim_fail_errno(brim_error *err, int errnum, const char *fmt, ...)
 {
-    brim_status status = errnum == ENOMEM ? BRIM_ENOMEM : errnum == ENOENT ? BRIM_ENOTFOUND : BRIM_EIO;
+    brim_status status = errnum == ENOMEM   ? BRIM_ENOMEM
+                         : errnum == ENOENT ? BRIM_ENOTFOUND
+                                            : BRIM_EIO;
     char text[sizeof err->text];
     va_list ap;
     va_start(ap, fmt);
@@ -67,7 +69,7 @@ void brim_error_context(brim_error *err, const char *fmt, ...)
 
 void brim_check_failed(const char *cond, const char *file, int line)
 {
-    fprintf(stderr, "brim: internal error: %s does not hold (%s:%d); please report it\n", cond, file,
-            line);
+    fprintf(stderr, "brim: internal error: %s does not hold (%s:%d); please report it\n", cond,
+            file, line);
     abort();
 }

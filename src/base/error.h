@@ -1,4 +1,5 @@
-/* How the inside of the library reports a failure: fill the caller's brim_error, return the status. */
+/* How the inside of the library reports a failure: fill the caller's brim_error, return the status.
+ */
 #ifndef BRIM_BASE_ERROR_H
 #define BRIM_BASE_ERROR_H
 
@@ -8,7 +9,8 @@
 
 #define BRIM_PRINTF(f, a) __attribute__((format(printf, f, a)))
 
-/* Sets err (may be NULL) to status and the formatted text "what: why (what to do)"; returns status. */
+/* Sets err (may be NULL) to status and the formatted text "what: why (what to do)"; returns status.
+ */
 brim_status brim_fail(brim_error *err, brim_status status, const char *fmt, ...) BRIM_PRINTF(3, 4);
 
 /* As brim_fail, with ": " and strerror(errnum) appended. */

@@ -33,7 +33,9 @@ void brim_log(brim_log_level level, const char *fmt, ...)
     vsnprintf(line + n, sizeof line - (size_t)n, fmt, ap);
     va_end(ap);
     pthread_mutex_lock(&lock);
-    if (sink_fn) sink_fn(line, sink_user);
-    else fprintf(stderr, "%s\n", line);
+    if (sink_fn)
+        sink_fn(line, sink_user);
+    else
+        fprintf(stderr, "%s\n", line);
     pthread_mutex_unlock(&lock);
 }

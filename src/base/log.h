@@ -4,7 +4,12 @@
 
 #include "base/error.h"
 
-typedef enum brim_log_level { BRIM_LOG_QUIET, BRIM_LOG_WARN, BRIM_LOG_INFO, BRIM_LOG_DEBUG } brim_log_level;
+typedef enum brim_log_level {
+    BRIM_LOG_QUIET,
+    BRIM_LOG_WARN,
+    BRIM_LOG_INFO,
+    BRIM_LOG_DEBUG
+} brim_log_level;
 
 void brim_log_set_level(brim_log_level level); /* default: BRIM_LOG_WARN */
 /* Where messages go instead of stderr (NULL: stderr): the progress line uses it to stay intact. */

@@ -47,7 +47,8 @@ char *brim_strdup(const char *s)
 void *brim_pages_alloc(size_t bytes)
 {
     if (must_fail()) return NULL;
-    void *p = mmap(NULL, bytes ? bytes : 1, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    void *p =
+        mmap(NULL, bytes ? bytes : 1, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (p == MAP_FAILED) return NULL;
     madvise(p, bytes ? bytes : 1, MADV_HUGEPAGE);
     return p;

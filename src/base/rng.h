@@ -1,5 +1,6 @@
-/* Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC11): a counter-based
- * generator. The same (key, counter) gives the same numbers on every device and thread count. */
+/* Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC11): a
+ * counter-based generator. The same (key, counter) gives the same numbers on every device and
+ * thread count. */
 #ifndef BRIM_BASE_RNG_H
 #define BRIM_BASE_RNG_H
 
@@ -41,7 +42,7 @@ typedef struct brim_rng {
 
 void brim_rng_init(brim_rng *r, uint64_t key, uint64_t stream);
 uint32_t brim_rng_u32(brim_rng *r);
-uint64_t brim_rng_below(brim_rng *r, uint64_t n);         /* uniform in [0, n), unbiased; n > 0 */
+uint64_t brim_rng_below(brim_rng *r, uint64_t n);           /* uniform in [0, n), unbiased; n > 0 */
 double brim_rng_uniform(brim_rng *r, double lo, double hi); /* [lo, hi), 53 bits */
 double brim_rng_normal(brim_rng *r);                        /* mean 0, variance 1 (Box-Muller) */
 

@@ -99,9 +99,12 @@ const char *brim_count_text(char buf[32], double count)
 const char *brim_time_text(char buf[32], double seconds)
 {
     long s = seconds > 0 ? (long)(seconds + 0.5) : 0;
-    if (s < 60) snprintf(buf, 32, "%ld s", s);
-    else if (s < 3600) snprintf(buf, 32, "%ld m %02ld s", s / 60, s % 60);
-    else snprintf(buf, 32, "%ld h %02ld m", s / 3600, s % 3600 / 60);
+    if (s < 60)
+        snprintf(buf, 32, "%ld s", s);
+    else if (s < 3600)
+        snprintf(buf, 32, "%ld m %02ld s", s / 60, s % 60);
+    else
+        snprintf(buf, 32, "%ld h %02ld m", s / 3600, s % 3600 / 60);
     return buf;
 }
 
@@ -110,8 +113,9 @@ bool brim_bytes_parse(const char *text, size_t *bytes)
     static const struct {
         const char *suffix;
         int shift;
-    } unit[] = {{"", 0},    {"b", 0},    {"k", 10},   {"kb", 10},  {"kib", 10}, {"m", 20},  {"mb", 20},
-                {"mib", 20}, {"g", 30},   {"gb", 30},  {"gib", 30}, {"t", 40},   {"tb", 40}, {"tib", 40}};
+    } unit[] = {{"", 0},     {"b", 0},   {"k", 10},   {"kb", 10}, {"kib", 10},
+                {"m", 20},   {"mb", 20}, {"mib", 20}, {"g", 30},  {"gb", 30},
+                {"gib", 30}, {"t", 40},  {"tb", 40},  {"tib", 40}};
     char *end;
     errno = 0;
     if (!isdigit((unsigned char)*text) && *text != '.') return false;

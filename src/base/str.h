@@ -17,7 +17,7 @@ typedef struct brim_str {
 void brim_str_add(brim_str *s, const char *text);
 void brim_str_add_n(brim_str *s, const char *bytes, size_t n);
 void brim_str_printf(brim_str *s, const char *fmt, ...) BRIM_PRINTF(2, 3);
-void brim_str_free(brim_str *s); /* leaves an empty, usable string */
+void brim_str_free(brim_str *s);              /* leaves an empty, usable string */
 const char *brim_str_text(const brim_str *s); /* "" when empty */
 
 /* "17.3 MiB", "512 B": binary units, three significant digits; into buf, which is returned. */

@@ -1,1 +1,4 @@
-int main(void) { return 2; }
+int main(void)
+{
+    return 2;
+}

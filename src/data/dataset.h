@@ -1,6 +1,6 @@
 /* A set of labelled images: where each sample's bytes lie and which class it has. Opening reads
- * directories, archive indexes and small headers, never whole images. Read-only after opening, so any
- * number of threads may call brim_dataset_read at once. Knows no graph and no device.
+ * directories, archive indexes and small headers, never whole images. Read-only after opening, so
+ * any number of threads may call brim_dataset_read at once. Knows no graph and no device.
  *
  * Accepted paths (a directory, a file, or a pattern with one {a..b} or {x,y} brace list):
  *   folder of class folders        DIR/cat/1.jpg       class = folder, sorted by name
@@ -28,8 +28,8 @@ typedef struct brim_dataset_opts {
     int n_class_names;
 } brim_dataset_opts;
 
-/* Errors: BRIM_ENOTFOUND, BRIM_EFORMAT, BRIM_EIO, BRIM_ENOMEM; *out is NULL then. An empty set, an empty
- * class folder or a class unknown to class_names is an error that names it. */
+/* Errors: BRIM_ENOTFOUND, BRIM_EFORMAT, BRIM_EIO, BRIM_ENOMEM; *out is NULL then. An empty set, an
+ * empty class folder or a class unknown to class_names is an error that names it. */
 brim_status brim_dataset_open(const char *path, const brim_dataset_opts *opts, brim_dataset **out,
                               brim_error *err);
 void brim_dataset_free(brim_dataset *d); /* accepts NULL */
@@ -38,12 +38,15 @@ int64_t brim_dataset_size(const brim_dataset *d);
 int brim_dataset_classes(const brim_dataset *d);
 const char *brim_dataset_class_name(const brim_dataset *d, int k); /* borrowed; never NULL */
 int brim_dataset_label(const brim_dataset *d, int64_t i);          /* 0 .. classes - 1 */
-const char *brim_dataset_path(const brim_dataset *d, int64_t i, char *buf, size_t n); /* for messages */
-const char *brim_dataset_kind(const brim_dataset *d); /* "folder", "tar", "webdataset", "idx", "cifar" */
+const char *brim_dataset_path(const brim_dataset *d, int64_t i, char *buf,
+                              size_t n); /* for messages */
+const char *brim_dataset_kind(
+    const brim_dataset *d); /* "folder", "tar", "webdataset", "idx", "cifar" */
 size_t brim_dataset_memory_bytes(const brim_dataset *d); /* host memory it holds */
 
-/* One stored sample. For encoded files `bytes` is the file; for raw formats it is pixels [h,w,channels]
- * u8. Borrowed from the set (mapped or in memory) or from `scratch`, valid until scratch is reused. */
+/* One stored sample. For encoded files `bytes` is the file; for raw formats it is pixels
+ * [h,w,channels] u8. Borrowed from the set (mapped or in memory) or from `scratch`, valid until
+ * scratch is reused. */
 typedef struct brim_sample {
     const uint8_t *bytes;
     size_t n;
@@ -57,7 +60,7 @@ typedef struct brim_scratch { /* a growing buffer, one per thread; zero it befor
 } brim_scratch;
 void brim_scratch_free(brim_scratch *s);
 
-brim_status brim_dataset_read(const brim_dataset *d, int64_t i, brim_scratch *scratch, brim_sample *out,
-                              brim_error *err);
+brim_status brim_dataset_read(const brim_dataset *d, int64_t i, brim_scratch *scratch,
+                              brim_sample *out, brim_error *err);
 
 #endif

@@ -1,5 +1,6 @@
-/* Decode JPEG, PNG and WebP to 8-bit RGB or grey, whatever the file holds: CMYK and YCCK, grey, palette,
- * alpha (over black... see .c), 16-bit, interlaced, progressive; EXIF orientation is applied. */
+/* Decode JPEG, PNG and WebP to 8-bit RGB or grey, whatever the file holds: CMYK and YCCK, grey,
+ * palette, alpha (over black... see .c), 16-bit, interlaced, progressive; EXIF orientation is
+ * applied. */
 #ifndef BRIM_DATA_IMAGE_H
 #define BRIM_DATA_IMAGE_H
 
@@ -17,11 +18,11 @@ void brim_decoder_free(brim_decoder *d);
 /* Size without decoding, after EXIF rotation. */
 brim_status brim_image_probe(const brim_sample *s, int *w, int *h, brim_error *err);
 
-/* Decodes s into d's own buffer (valid until the next call on d). The caller may ask for less than the
- * full size: the decoder may then use DCT scaling as long as the result is at least min_w x min_h
- * (0: full size). Limits: 1 GiB of pixels, 65,500 a side; more is refused.
- * Errors: BRIM_EFORMAT (damaged, truncated before any usable rows, unsupported), BRIM_ENOMEM. */
-brim_status brim_image_decode(brim_decoder *d, const brim_sample *s, int channels, int min_w, int min_h,
-                              brim_image *out, brim_error *err);
+/* Decodes s into d's own buffer (valid until the next call on d). The caller may ask for less than
+ * the full size: the decoder may then use DCT scaling as long as the result is at least min_w x
+ * min_h (0: full size). Limits: 1 GiB of pixels, 65,500 a side; more is refused. Errors:
+ * BRIM_EFORMAT (damaged, truncated before any usable rows, unsupported), BRIM_ENOMEM. */
+brim_status brim_image_decode(brim_decoder *d, const brim_sample *s, int channels, int min_w,
+                              int min_h, brim_image *out, brim_error *err);
 
 #endif

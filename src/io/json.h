@@ -15,7 +15,8 @@ void brim_json_end(brim_json *j, char bracket);                  /* '}' or ']' *
 void brim_json_key(brim_json *j, const char *key);
 void brim_json_number(brim_json *j, const char *key, double value); /* key NULL inside an array */
 void brim_json_int(brim_json *j, const char *key, long long value);
-void brim_json_text(brim_json *j, const char *key, const char *value); /* NULL: null; UTF-8 escaped */
+void brim_json_text(brim_json *j, const char *key,
+                    const char *value); /* NULL: null; UTF-8 escaped */
 void brim_json_bool(brim_json *j, const char *key, bool value);
 
 #endif

@@ -16,9 +16,11 @@ typedef struct brim_yaml {
     size_t n, cap;
 } brim_yaml;
 
-/* Errors name file and line: nested mappings, anchors, duplicate keys and binary junk are refused. */
+/* Errors name file and line: nested mappings, anchors, duplicate keys and binary junk are refused.
+ */
 brim_status brim_yaml_read(const char *path, brim_yaml *out, brim_error *err);
-brim_status brim_yaml_parse(const char *name, const char *text, size_t n, brim_yaml *out, brim_error *err);
+brim_status brim_yaml_parse(const char *name, const char *text, size_t n, brim_yaml *out,
+                            brim_error *err);
 void brim_yaml_free(brim_yaml *y);
 /* Appends "key: value\n", quoting as YAML needs. */
 void brim_yaml_emit(brim_str *out, const char *key, const char *value);

@@ -1,0 +1,30 @@
+/* The CPU backend: a list of implementations, best first. Each file of this folder exports an
+ * array. */
+#ifndef BRIM_BACKEND_CPU_H
+#define BRIM_BACKEND_CPU_H
+
+#include "backend/impl.h"
+
+#define BRIM_CPU_IMPLS(X) X(brim_cpu_reference)
+
+#define X(name)                                                                                    \
+    extern const brim_impl name[];                                                                 \
+    extern const int name##_count;
+BRIM_CPU_IMPLS(X)
+#undef X
+
+/* The first implementation that supports n; never NULL: the reference runs everything. Reasons of
+ * those that refused are appended to `log` when it is not NULL. */
+const brim_impl *brim_cpu_choose(const brim_node *n, brim_str *log);
+
+/* What the processor can do, read once. */
+typedef struct brim_cpu_features {
+    bool avx2, avx512, avx512_bf16, amx_bf16;
+    int cores; /* usable by this process */
+} brim_cpu_features;
+const brim_cpu_features *brim_cpu_features_get(void);
+
+/* Threads used by kernels (OpenMP); 0: all cores. */
+void brim_cpu_threads_set(int n);
+
+#endif

@@ -23,7 +23,7 @@ void brim_log_set_sink(void (*sink)(const char *line, void *user), void *user)
     pthread_mutex_unlock(&lock);
 }
 
-void brim_log(brim_log_level level, const char *fmt, ...)
+void brim_message(brim_log_level level, const char *fmt, ...)
 {
     if ((int)level > atomic_load(&current)) return;
     char line[2048];

@@ -197,7 +197,7 @@ static brim_status check_arity(const brim_op *op, brim_value *const *in, int n_i
     if (n_in < op->min_in || (op->max_in >= 0 && n_in > op->max_in))
         return brim_fail(err, BRIM_EINVAL, "%d inputs given", n_in);
     for (int k = 0; k < n_in; k++)
-        if (!in[k] && !(k < 32 && op->optional_in >> k & 1))
+        if (!in[k] && !brim_input_in(op->optional_in, k))
             return brim_fail(err, BRIM_EINVAL, "input %d is missing", k);
     return BRIM_OK;
 }

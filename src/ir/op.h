@@ -41,6 +41,7 @@ typedef struct brim_case {
     uint32_t positive_in; /* inputs that must be > 0 (variances, sample weights, ...) */
 } brim_case;
 
+/* In the bit masks over inputs below, bit 31 stands for input 31 and all after it. */
 struct brim_op {
     const char *name;
     const char *doc;    /* the formula, one line */
@@ -77,6 +78,11 @@ struct brim_op {
     const brim_case *cases;
     int n_cases;
 };
+
+static inline bool brim_input_in(uint32_t mask, int k)
+{
+    return mask >> (k < 31 ? k : 31) & 1;
+}
 
 /* For infer. */
 void brim_out_set(brim_node *n, int k, brim_dtype t, const brim_shape *shape);

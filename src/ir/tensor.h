@@ -46,6 +46,15 @@ int64_t brim_tensor_offset_broadcast(const brim_tensor *t, const brim_shape *to,
 /* Any dtype <-> double; the element at `offset` (not at an index). Integers saturate. */
 double brim_tensor_get(const brim_tensor *t, int64_t offset);
 void brim_tensor_set(const brim_tensor *t, int64_t offset, double x);
+/* The same by logical row-major index. */
+static inline double brim_tensor_at(const brim_tensor *t, int64_t i)
+{
+    return brim_tensor_get(t, brim_tensor_offset(t, i));
+}
+static inline void brim_tensor_put(const brim_tensor *t, int64_t i, double x)
+{
+    brim_tensor_set(t, brim_tensor_offset(t, i), x);
+}
 /* Copies between any two dtypes and layouts of one shape. */
 void brim_tensor_copy(const brim_tensor *dst, const brim_tensor *src);
 

@@ -13,14 +13,14 @@ static brim_status verify_node(const brim_graph *g, const brim_node *n, const bo
     for (int k = 0; k < n->n_in; k++) {
         const brim_value *v = n->in[k];
         if (!v) {
-            if (k < 32 && n->op->optional_in >> k & 1) continue;
+            if (brim_input_in(n->op->optional_in, k)) continue;
             return brim_fail(err, BRIM_EINVAL, "%s: input %d is missing", n->name, k);
         }
         if ((size_t)v->id >= g->values.n || g->values.at[v->id] != v)
             return brim_fail(err, BRIM_EINVAL, "%s: input %d is of another graph", n->name, k);
         if (v->kind == BRIM_VALUE_TEMP && !made[v->id])
             return brim_fail(err, BRIM_EINVAL, "%s: reads %%%d before it is made", n->name, v->id);
-        if (k < 32 && n->op->mutates >> k & 1 &&
+        if (brim_input_in(n->op->mutates, k) &&
             (v->kind == BRIM_VALUE_CONST || v->kind == BRIM_VALUE_INPUT))
             return brim_fail(err, BRIM_EINVAL, "%s: changes the fixed value %s", n->name, v->name);
     }

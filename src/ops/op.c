@@ -77,8 +77,8 @@ brim_cost brim_node_cost(const brim_node *n)
     for (int k = 0; k < n->n_in; k++)
         if (n->in[k]) c.bytes_read += (double)brim_value_bytes(n->in[k]);
     for (int k = 0; k < n->n_out; k++) c.bytes_written += (double)brim_value_bytes(n->out[k]);
-    for (int k = 0; k < n->n_in && k < 32; k++)
-        if (n->in[k] && n->op->mutates >> k & 1)
+    for (int k = 0; k < n->n_in; k++)
+        if (n->in[k] && brim_input_in(n->op->mutates, k))
             c.bytes_written += (double)brim_value_bytes(n->in[k]);
     if (n->op->cost)
         n->op->cost(n, &c);

@@ -103,7 +103,9 @@ brim_value *brim_affine(brim_graph *g, brim_value *x, double a, double b);
 brim_value *brim_cast(brim_graph *g, brim_value *x, brim_dtype t);
 
 typedef struct brim_pool_opts {
-    int kernel_h, kernel_w, stride_h, stride_w, pad_h, pad_w;
+    int kernel_h, kernel_w;
+    int stride_h, stride_w; /* 0 means the kernel's */
+    int pad_h, pad_w;       /* both sides; smaller than the kernel */
     bool count_pad; /* average: padding counts in the divisor (torch's default) */
     bool ceil_mode; /* output size rounds up */
 } brim_pool_opts;

@@ -202,6 +202,19 @@ static brim_status check_arity(const brim_op *op, brim_value *const *in, int n_i
     return BRIM_OK;
 }
 
+/* Every size that infer computed must be one that bytes of it can be counted. */
+static brim_status check_sizes(const brim_node *n, brim_error *err)
+{
+    for (int k = 0; k < n->n_out; k++) {
+        int64_t count = brim_shape_count(&n->out[k]->shape);
+        char text[128];
+        if (count < 0 || count > INT64_MAX / 16)
+            return brim_fail(err, BRIM_ESHAPE, "output %s is too large",
+                             brim_shape_text(text, &n->out[k]->shape));
+    }
+    return BRIM_OK;
+}
+
 brim_node *brim_emit(brim_graph *g, const brim_op *op, const char *name, brim_value *const *in,
                      int n_in, const brim_attr *attr, int n_attr)
 {
@@ -225,6 +238,7 @@ brim_node *brim_emit(brim_graph *g, const brim_op *op, const char *name, brim_va
     brim_status s = check_arity(op, in, n_in, &err);
     if (s == BRIM_OK && op->n_out >= 0 && !brim_node_set_outputs(g, n, op->n_out)) return NULL;
     if (s == BRIM_OK) s = op->infer(g, n, &err);
+    if (s == BRIM_OK) s = check_sizes(n, &err);
     if (s != BRIM_OK) return brim_graph_fail(g, s, "%s: %s: %s", n->name, op->name, err.text), NULL;
     if (g->error.status != BRIM_OK) return NULL;
     if (!brim_vec_push(&g->nodes, n)) return out_of_memory(g), NULL;

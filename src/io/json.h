@@ -4,7 +4,8 @@
 
 #include "base/str.h"
 
-/* {"a":1,...}: begin, fields, end. A NaN or infinity is written as null, as JSON has neither. */
+/* {"a":1,...}: begin, fields, end. A NaN or infinity is written as null, as JSON has neither.
+ * Objects and arrays nest on one brim_json: key (NULL inside an array), then begin .. end. */
 typedef struct brim_json {
     brim_str *out;
     bool comma;

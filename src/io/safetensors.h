@@ -19,23 +19,32 @@ typedef struct brim_st_tensor {
 
 typedef struct brim_st_file brim_st_file;
 
+/* Opens and checks a file; BRIM_EFORMAT says what is wrong with a damaged one, BRIM_EUNSUPPORTED
+ * names an element type that the format does not (yet) know. The file may be replaced by rename
+ * while it is open; it must not be truncated. Everything returned below lives until close. An open
+ * file may be read from any number of threads. */
 brim_status brim_st_open(const char *path, brim_st_file **out, brim_error *err);
+/* The same over n bytes that the caller keeps alive until close; `name` is for messages. */
+brim_status brim_st_parse(const char *name, const void *bytes, size_t n, brim_st_file **out,
+                          brim_error *err);
 void brim_st_close(brim_st_file *f); /* accepts NULL */
 int64_t brim_st_count(const brim_st_file *f);
 const brim_st_tensor *brim_st_at(const brim_st_file *f, int64_t i);          /* sorted by name */
 const brim_st_tensor *brim_st_find(const brim_st_file *f, const char *name); /* NULL when absent */
 const char *brim_st_metadata(const brim_st_file *f, const char *key);        /* NULL when absent */
 
-/* Writes through a temporary file in the same folder, fsync, rename, fsync of the folder: after any
- * crash the path holds the old file or the new one. `write` is asked for each tensor's bytes in
- * order, so that a large model needs no second copy. */
 typedef struct brim_st_entry {
-    const char *name;
+    const char *name; /* UTF-8, unique in the file, not "__metadata__" */
     brim_dtype type;
     int rank;
     int64_t dim[8];
     const void *data; /* row-major, packed */
 } brim_st_entry;
+
+/* Writes through a temporary file in the same folder, fsync, rename, fsync of the folder: after any
+ * crash the path holds the old file or the new one. Tensors lie in the file by falling element
+ * size, else in the order given, so that every one is aligned when the file is mapped. The
+ * metadata is n_metadata pairs of key and value. */
 brim_status brim_st_save(const char *path, const brim_st_entry *entry, int64_t n,
                          const char *const (*metadata)[2], int n_metadata, brim_error *err);
 

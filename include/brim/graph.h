@@ -106,8 +106,8 @@ typedef struct brim_pool_opts {
     int kernel_h, kernel_w;
     int stride_h, stride_w; /* 0 means the kernel's */
     int pad_h, pad_w;       /* both sides; smaller than the kernel */
-    bool count_pad; /* average: padding counts in the divisor (torch's default) */
-    bool ceil_mode; /* output size rounds up */
+    bool count_pad;         /* average: padding counts in the divisor (torch's default) */
+    bool ceil_mode;         /* output size rounds up */
 } brim_pool_opts;
 brim_value *brim_max_pool2d(brim_graph *g, brim_value *x, brim_pool_opts o);
 brim_value *brim_avg_pool2d(brim_graph *g, brim_value *x, brim_pool_opts o);

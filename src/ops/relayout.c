@@ -36,7 +36,7 @@ static void relayout_cost(const brim_node *n, brim_cost *c)
 static const brim_case relayout_cases[] = {
     {.name = "to channels last", .inputs = "f32[2,3,4,5]", .attrs = "to=1"},
     {.name = "to rows", .inputs = "f32[2,3,4,5]", .attrs = "to=0"},
-    {.name = "wide", .inputs = "f32[2,67,5,9]", .attrs = "to=1"},
+    {.name = "wide", .inputs = "f32[2,67,5,9]", .attrs = "to=1", .no_grad = true},
     {.name = "bytes", .inputs = "u8[2,3,8,8]", .attrs = "to=1", .int_below = 256, .no_grad = true},
     {.name = "empty", .inputs = "f32[0,3,4,5]", .attrs = "to=1"},
     {.name = "rank", .inputs = "f32[2,3]", .attrs = "to=1", .refused = "wants 4 dimensions"},

@@ -21,6 +21,7 @@ void brim_graph_free(brim_graph *g)
     free(g->nodes.at);
     free(g->values.at);
     free(g->outputs.at);
+    free(g->grads.at);
     brim_arena_release(&g->arena);
     free(g);
 }
@@ -279,4 +280,32 @@ void brim_replace_uses(brim_graph *g, brim_value *from, brim_value *to)
             if (g->nodes.at[i]->in[k] == from) g->nodes.at[i]->in[k] = to;
     for (size_t i = 0; i < g->outputs.n; i++)
         if (g->outputs.at[i].value == from) g->outputs.at[i].value = to;
+    for (size_t i = 0; i < g->grads.n; i++)
+        if (g->grads.at[i].grad == from) g->grads.at[i].grad = to;
+}
+
+int *brim_use_counts(const brim_graph *g)
+{
+    int *uses = brim_calloc(g->values.n, sizeof *uses);
+    if (!uses) return NULL;
+    for (size_t i = 0; i < g->nodes.n; i++)
+        for (int k = 0; k < g->nodes.at[i]->n_in; k++)
+            if (g->nodes.at[i]->in[k]) uses[g->nodes.at[i]->in[k]->id]++;
+    for (size_t i = 0; i < g->outputs.n; i++) uses[g->outputs.at[i].value->id]++;
+    for (size_t i = 0; i < g->grads.n; i++) uses[g->grads.at[i].grad->id]++;
+    return uses;
+}
+
+brim_status brim_node_infer(brim_graph *g, brim_node *n, brim_error *err)
+{
+    brim_status s = n->op->infer(g, n, err);
+    if (s != BRIM_OK) brim_error_context(err, "%s: %s", n->name, n->op->name);
+    return s;
+}
+
+brim_value *brim_output_find(const brim_graph *g, const char *name)
+{
+    for (size_t i = 0; i < g->outputs.n; i++)
+        if (!strcmp(g->outputs.at[i].name, name)) return g->outputs.at[i].value;
+    return NULL;
 }

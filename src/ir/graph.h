@@ -70,6 +70,11 @@ typedef struct brim_output {
     brim_value *value;
 } brim_output;
 
+/* A trained parameter and the value that holds its gradient; set by the autodiff pass. */
+typedef struct brim_param_grad {
+    brim_value *param, *grad;
+} brim_param_grad;
+
 struct brim_graph {
     brim_arena arena;
     brim_error error;  /* the first failure; builders do nothing after it */
@@ -78,7 +83,8 @@ struct brim_graph {
     int next_node_id;
     BRIM_VEC(brim_node *) nodes;
     BRIM_VEC(brim_value *) values;
-    BRIM_VEC(brim_output) outputs; /* what the host reads after a run; alive to the end */
+    BRIM_VEC(brim_output) outputs;   /* what the host reads after a run; alive to the end */
+    BRIM_VEC(brim_param_grad) grads; /* between autodiff and optimizer; counted as uses */
 };
 
 /* Attributes; the default is returned when the key is absent. */
@@ -112,6 +118,8 @@ brim_value *brim_emit1(brim_graph *g, const brim_op *op, const char *name, brim_
 brim_value *brim_graph_fail(brim_graph *g, brim_status status, const char *fmt, ...)
     BRIM_PRINTF(3, 4);
 
+/* The value marked as output `name`, or NULL. */
+brim_value *brim_output_find(const brim_graph *g, const char *name);
 brim_value *brim_value_find(const brim_graph *g,
                             const char *name); /* INPUT, PARAM, STATE; or NULL */
 
@@ -124,7 +132,13 @@ typedef struct brim_rewrite {
 brim_rewrite brim_rewrite_begin(brim_graph *g);
 void brim_graph_keep(brim_graph *g, brim_node *n);
 void brim_rewrite_end(brim_graph *g, brim_rewrite *r);
-void brim_replace_uses(brim_graph *g, brim_value *from, brim_value *to); /* inputs and outputs */
+void brim_replace_uses(brim_graph *g, brim_value *from,
+                       brim_value *to); /* also outputs and grads */
+/* How often each value is read, by id, outputs and gradients included; heap, NULL when out of
+ * memory. */
+int *brim_use_counts(const brim_graph *g);
+/* Runs the shape rule of n again after its inputs changed type. */
+brim_status brim_node_infer(brim_graph *g, brim_node *n, brim_error *err);
 
 /* Checks every invariant of this file; passes run it after each change. */
 brim_status brim_graph_verify(const brim_graph *g, brim_error *err);

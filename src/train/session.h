@@ -1,0 +1,37 @@
+/* The inside of a session, shared by the files of src/train that make, run and save it. */
+#ifndef BRIM_TRAIN_SESSION_H
+#define BRIM_TRAIN_SESSION_H
+
+#include "backend/program.h"
+#include "brim/session.h"
+#include "pass/pass.h"
+
+enum { BRIM_MAX_OUTPUTS = 16 };
+
+struct brim_session {
+    brim_session_opts opts;
+    const brim_backend *backend;
+    brim_build_fn build;
+    void *user;
+    brim_store store;
+    brim_program *train;  /* one micro-batch (with the update when there is only one) */
+    brim_program *tail;   /* the same for the short last micro-batch, or NULL */
+    brim_program *update; /* when gradients accumulate over several micro-batches, else NULL */
+    brim_program *eval;
+    brim_plan plan;
+    void *arena; /* persistent values, then the step's temporaries */
+    float step_input[BRIM_STEP_COUNT];
+    int32_t rng_input[BRIM_RNG_COUNT];
+    int64_t steps;
+    int n_scalars; /* of the last step or evaluation */
+    struct {
+        const char *name;
+        double value;
+    } scalar[BRIM_MAX_OUTPUTS];
+};
+
+/* Matches name against a pattern with * and ?. */
+bool brim_name_match(const char *pattern, const char *name);
+bool brim_name_match_any(const char *const *pattern, int n, const char *name);
+
+#endif

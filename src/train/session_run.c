@@ -1,0 +1,216 @@
+/* Running a session: steps, evaluation, and what they report. */
+#include "train/session.h"
+
+#include <math.h>
+#include <string.h>
+
+static void add_scalars(brim_session *s, const brim_program *p, bool first)
+{
+    if (first) s->n_scalars = 0;
+    for (size_t i = 0; i < p->graph->outputs.n; i++) {
+        const brim_output *o = &p->graph->outputs.at[i];
+        if (o->value->shape.rank != 0) continue;
+        brim_tensor t = brim_program_output(p, o->name);
+        double host[1] = {0};
+        if (!t.data) continue;
+        s->backend->download(host, t.data, brim_dtype_bytes(t.dtype));
+        t.data = host;
+        double x = brim_tensor_get(&t, 0);
+        int k = 0;
+        while (k < s->n_scalars && strcmp(s->scalar[k].name, o->name)) k++;
+        if (k == BRIM_MAX_OUTPUTS) continue;
+        if (k == s->n_scalars) {
+            s->scalar[k].name = o->name;
+            s->scalar[k].value = 0;
+            s->n_scalars++;
+        }
+        s->scalar[k].value += x;
+    }
+}
+
+static brim_status feed(brim_program *p, const brim_micro *m, brim_error *err)
+{
+    for (size_t i = 0; i < p->graph->values.n; i++) {
+        const brim_value *v = p->graph->values.at[i];
+        if (v->kind != BRIM_VALUE_INPUT || !strcmp(v->name, "step") || !strcmp(v->name, "rng"))
+            continue;
+        const void *data = NULL;
+        for (int k = 0; k < m->n_feed; k++)
+            if (!strcmp(m->feed[k].name, v->name)) data = m->feed[k].data;
+        if (!data)
+            return brim_fail(err, BRIM_EINVAL, "step: no data is given for the input \"%s\"",
+                             v->name);
+        brim_program_feed(p, v->name, data);
+    }
+    return BRIM_OK;
+}
+
+brim_status brim_session_step(brim_session *s, const brim_micro *micro, int n_micro,
+                              double window_weight, double lr, double ema_decay, brim_error *err)
+{
+    if (!s->train) return brim_fail(err, BRIM_EINVAL, "step: this session was made for inference");
+    if (n_micro < 1 || n_micro > s->plan.accumulation)
+        return brim_fail(err, BRIM_EINVAL, "step: %d micro-batches given, 1 to %lld are possible",
+                         n_micro, (long long)s->plan.accumulation);
+    s->step_input[BRIM_STEP_LR] = (float)lr;
+    s->step_input[BRIM_STEP_INV_WINDOW] = window_weight > 0 ? (float)(1 / window_weight) : 0;
+    s->step_input[BRIM_STEP_EMA] = (float)ema_decay;
+    s->rng_input[BRIM_RNG_SEED_LO] = (int32_t)(uint32_t)s->opts.seed;
+    s->rng_input[BRIM_RNG_SEED_HI] = (int32_t)(uint32_t)(s->opts.seed >> 32);
+    s->rng_input[BRIM_RNG_STEP] = (int32_t)s->steps;
+    for (int m = 0; m < n_micro; m++) {
+        bool full = micro[m].rows == s->plan.micro_batch;
+        if (!full && (!s->tail || micro[m].rows != s->plan.tail_batch))
+            return brim_fail(err, BRIM_ESHAPE, "step: a micro-batch of %lld rows was not planned",
+                             (long long)micro[m].rows);
+        brim_program *p = full ? s->train : s->tail;
+        s->step_input[BRIM_STEP_ACC_BETA] = m ? 1 : 0;
+        s->rng_input[BRIM_RNG_MICRO] = m;
+        BRIM_TRY(feed(p, &micro[m], err));
+        brim_program_run(p);
+        add_scalars(s, p, m == 0);
+    }
+    if (s->update) brim_program_run(s->update);
+    s->steps++;
+    return BRIM_OK;
+}
+
+brim_status brim_session_eval(brim_session *s, const brim_micro *micro, brim_error *err)
+{
+    if (micro->rows != s->plan.micro_batch)
+        return brim_fail(err, BRIM_ESHAPE, "evaluation: %lld rows given, %lld planned",
+                         (long long)micro->rows, (long long)s->plan.micro_batch);
+    BRIM_TRY(feed(s->eval, micro, err));
+    brim_program_run(s->eval);
+    add_scalars(s, s->eval, true);
+    return BRIM_OK;
+}
+
+double brim_session_scalar(const brim_session *s, const char *name)
+{
+    for (int k = 0; k < s->n_scalars; k++)
+        if (!strcmp(s->scalar[k].name, name)) return s->scalar[k].value;
+    return NAN;
+}
+
+int64_t brim_session_read(const brim_session *s, const char *name, float *out, int64_t max)
+{
+    brim_tensor t = brim_program_output(s->eval, name);
+    if (!t.data) return -1;
+    int64_t n = brim_tensor_count(&t);
+    size_t bytes = (size_t)n * brim_dtype_bytes(t.dtype);
+    void *host = brim_malloc(bytes);
+    if (!host) return -1;
+    s->backend->download(host, t.data, bytes);
+    t.data = host;
+    for (int64_t i = 0; i < n && i < max; i++)
+        out[i] = (float)brim_tensor_get(&t, brim_tensor_offset(&t, i));
+    free(host);
+    return n;
+}
+
+brim_scaler_info brim_session_scaler(const brim_session *s)
+{
+    float x[BRIM_SCALER_COUNT] = {[BRIM_SCALER_SCALE] = 1};
+    const brim_entry *e = brim_store_find(&s->store, "scaler");
+    if (e) s->backend->download(x, e->data, sizeof x);
+    return (brim_scaler_info){.scale = x[BRIM_SCALER_SCALE],
+                              .grad_norm = x[BRIM_SCALER_GRAD_NORM],
+                              .skipped = (int64_t)x[BRIM_SCALER_SKIPPED],
+                              .updates = (int64_t)x[BRIM_SCALER_UPDATES],
+                              .overflow = x[BRIM_SCALER_OVERFLOW] != 0};
+}
+
+int64_t brim_session_steps(const brim_session *s)
+{
+    return s->steps;
+}
+
+static brim_status exchange(brim_session *s, const brim_entry *a, const brim_entry *b,
+                            brim_error *err)
+{
+    float *x = brim_malloc(a->bytes), *y = brim_malloc(b->bytes);
+    brim_status st =
+        x && y ? BRIM_OK : brim_fail(err, BRIM_ENOMEM, "averaged weights: out of memory");
+    if (st == BRIM_OK) {
+        s->backend->download(x, a->data, a->bytes);
+        s->backend->download(y, b->data, b->bytes);
+        s->backend->upload(a->data, y, b->bytes);
+        s->backend->upload(b->data, x, a->bytes);
+    }
+    free(x);
+    free(y);
+    return st;
+}
+
+brim_status brim_session_swap_ema(brim_session *s, brim_error *err)
+{
+    bool any = false;
+    for (size_t i = 0; i < s->store.entries.n; i++) {
+        const brim_entry *e = &s->store.entries.at[i];
+        if (strncmp(e->name, "ema:", 4)) continue;
+        BRIM_TRY(exchange(s, e, brim_store_find(&s->store, e->name + 4), err));
+        any = true;
+    }
+    return any ? brim_store_refresh_halves(&s->store, s->backend, err) : BRIM_OK;
+}
+
+static const brim_entry *entry_of(const brim_session *s, const char *name, int64_t count,
+                                  brim_error *err)
+{
+    const brim_entry *e = brim_store_find(&s->store, name);
+    if (!e)
+        brim_fail(err, BRIM_ENOTFOUND, "%s: the model has no such tensor", name);
+    else if (brim_shape_count(&e->shape) != count) {
+        brim_fail(err, BRIM_ESHAPE, "%s: has %lld numbers, %lld given", name,
+                  (long long)brim_shape_count(&e->shape), (long long)count);
+        return NULL;
+    }
+    return e;
+}
+
+brim_status brim_session_get(const brim_session *s, const char *name, float *out, int64_t count,
+                             brim_error *err)
+{
+    const brim_entry *e = entry_of(s, name, count, err);
+    return e ? brim_store_read(&s->store, s->backend, e, out, err) : BRIM_EINVAL;
+}
+
+brim_status brim_session_set(brim_session *s, const char *name, const float *in, int64_t count,
+                             brim_error *err)
+{
+    const brim_entry *e = entry_of(s, name, count, err);
+    if (!e) return BRIM_EINVAL;
+    BRIM_TRY(brim_store_write(&s->store, s->backend, e, in, err));
+    return brim_store_refresh_halves(&s->store, s->backend, err);
+}
+
+brim_status brim_session_profile(brim_session *s, bool on, brim_error *err)
+{
+    brim_program *all[] = {s->train, s->tail, s->update};
+    for (size_t i = 0; i < 3; i++)
+        if (all[i]) BRIM_TRY(brim_program_profile(all[i], on, err));
+    return BRIM_OK;
+}
+
+int brim_session_times(const brim_session *s, brim_node_time *out, int max)
+{
+    const brim_program *all[] = {s->train, s->update};
+    int n = 0;
+    for (size_t i = 0; i < 2; i++) {
+        const brim_program *p = all[i];
+        if (!p || !p->step_ns || !p->profiled_runs) continue;
+        double runs = (double)(i == 0 && s->update ? s->update->profiled_runs : p->profiled_runs);
+        double repeats = (double)p->profiled_runs / runs; /* micro-batches in a step */
+        for (int k = 0; k < p->n_steps; k++, n++) {
+            if (n >= max) continue;
+            const brim_step *st = &p->step[k];
+            brim_cost c = brim_node_cost(st->node);
+            out[n] =
+                (brim_node_time){st->node->name,    st->node->op->name,
+                                 st->impl->name,    (double)p->step_ns[k] / 1e6 / runs,
+                                 c.flops * repeats, (c.bytes_read + c.bytes_written) * repeats};
+        }
+    }
+    return n;
+}

@@ -41,7 +41,9 @@ typedef struct brim_session_opts {
     int64_t train_samples; /* samples an epoch, to plan for its short last batch; 0: all batches are
                               full */
     size_t memory_cap_bytes; /* hard cap on everything counted in the plan; 0: none */
-    size_t extra_bytes; /* memory that the caller will hold besides (input ring), counted too */
+    size_t extra_bytes;      /* memory that the caller will hold besides, counted too */
+    size_t input_bytes; /* host bytes of one sample in the caller's input ring, which holds every */
+    int input_ring;     /* micro-batch of an update and this many more: counted too */
     int threads;        /* 0: all cores */
     uint64_t seed;
     bool inference;            /* no gradients, no optimizer: batch is the evaluation batch */
@@ -65,6 +67,7 @@ typedef struct brim_plan {
     size_t step_bytes;                        /* the step's arena: largest of all programs */
     size_t arena_bytes;                       /* everything in the one allocation */
     size_t library_bytes;                     /* held by the device libraries besides */
+    size_t input_bytes;                       /* the input ring */
     size_t extra_bytes;                       /* as given */
     size_t total_bytes;                       /* all of the above: what the process will hold */
     int n_inplace;                            /* outputs that took over an input's storage */
@@ -143,6 +146,11 @@ brim_status brim_session_get(const brim_session *s, const char *name, float *out
                              brim_error *err);
 brim_status brim_session_set(brim_session *s, const char *name, const float *in, int64_t count,
                              brim_error *err);
+
+/* After a step whose loss was not finite: computes the micro-batch again node by node and names the
+ * first node whose result holds a NaN or an infinity, "layer3.0.conv2 (conv2d)". Spoils the step's
+ * state. Returns false when everything was finite. */
+bool brim_session_find_nonfinite(brim_session *s, const brim_micro *micro, char *name, size_t n);
 
 /* Updates done, counted from the start of training (also after loading state). */
 int64_t brim_session_steps(const brim_session *s);

@@ -172,7 +172,8 @@ static void fill_plan(brim_session *s, int64_t micro, int64_t k, int64_t tail)
     p->library_bytes = s->backend->overhead_bytes + held(s->train) + held(s->tail) +
                        held(s->update) + held(s->eval);
     p->extra_bytes = s->opts.extra_bytes;
-    p->total_bytes = p->arena_bytes + p->library_bytes + p->extra_bytes;
+    p->input_bytes = s->opts.input_bytes * (size_t)(micro * (k + s->opts.input_ring));
+    p->total_bytes = p->arena_bytes + p->library_bytes + p->input_bytes + p->extra_bytes;
     p->n_inplace = main->plan.n_inplace;
     double step = program_flops(main) * (double)k + program_flops(s->update);
     p->flops_per_sample = step / (double)(s->train ? s->opts.batch : micro);

@@ -17,7 +17,7 @@ static bool in_state_file(const brim_entry *e)
 {
     size_t n = strlen(e->name);
     bool half = n > 5 && !strcmp(e->name + n - 5, ".half");
-    return !e->saved && !half && strncmp(e->name, "grad:", 5) != 0;
+    return !half && strncmp(e->name, "grad:", 5) != 0;
 }
 
 static brim_status save(const brim_session *s, const char *path, bool (*want)(const brim_entry *),

@@ -2,6 +2,7 @@
 #include "train/session.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 static void add_scalars(brim_session *s, const brim_program *p, bool first)
@@ -107,6 +108,39 @@ int64_t brim_session_read(const brim_session *s, const char *name, float *out, i
         out[i] = (float)brim_tensor_get(&t, brim_tensor_offset(&t, i));
     free(host);
     return n;
+}
+
+static bool finite_tensor(const brim_session *s, const brim_tensor *t)
+{
+    if (!t->data || !brim_dtype_real(t->dtype)) return true;
+    size_t bytes = (size_t)brim_tensor_count(t) * brim_dtype_bytes(t->dtype);
+    void *raw = brim_malloc(bytes);
+    if (!raw) return true;
+    s->backend->download(raw, t->data, bytes);
+    brim_tensor host = *t;
+    host.data = raw;
+    bool ok = true;
+    for (int64_t i = 0, n = brim_tensor_count(t); ok && i < n; i++)
+        ok = isfinite(brim_tensor_get(&host, i));
+    free(raw);
+    return ok;
+}
+
+bool brim_session_find_nonfinite(brim_session *s, const brim_micro *micro, char *name, size_t n)
+{
+    brim_program *p = micro->rows == s->plan.micro_batch ? s->train : s->tail;
+    if (!p || feed(p, micro, NULL) != BRIM_OK) return false;
+    for (int i = 0; i < p->n_steps; i++) {
+        brim_step *st = &p->step[i];
+        if (st->node->op->mutates_all) return false;
+        st->impl->run(st);
+        for (int k = 0; k < st->node->n_out; k++)
+            if (!finite_tensor(s, &st->out[k])) {
+                snprintf(name, n, "%s (%s)", st->node->name, st->node->op->name);
+                return true;
+            }
+    }
+    return false;
 }
 
 brim_scaler_info brim_session_scaler(const brim_session *s)

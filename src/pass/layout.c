@@ -22,22 +22,26 @@ static bool indifferent(const brim_value *v)
     return v->shape.dim[1] == 1 || (v->shape.dim[2] == 1 && v->shape.dim[3] == 1);
 }
 
+static void join(int *parent, const brim_value *a, const brim_value *b)
+{
+    parent[find(parent, a->id)] = find(parent, b->id);
+}
+
 static void unite(const brim_graph *g, int *parent, bool *conv)
 {
+    for (size_t i = 0; i < g->values.n; i++)
+        if (g->values.at[i]->like) join(parent, g->values.at[i], g->values.at[i]->like);
     for (size_t i = 0; i < g->nodes.n; i++) {
         const brim_node *n = g->nodes.at[i];
-        int first = -1;
+        const brim_value *first = NULL;
         for (int k = 0; k < n->n_in + n->n_out; k++) {
             const brim_value *v = k < n->n_in ? n->in[k] : n->out[k - n->n_in];
             if (!four(v)) continue;
             if (n->op->layout == BRIM_LAYOUT_CONV) conv[v->id] = true;
             if (n->op->layout == BRIM_LAYOUT_PLAIN) continue;
-            if (n->op
-                    ->mutates_all) { /* the optimizer: only a weight and its own states are alike */
-                if ((k - 2) % 6 == 0) first = v->id;
-            } else if (first < 0)
-                first = v->id;
-            if (first >= 0) parent[find(parent, v->id)] = find(parent, first);
+            /* The optimizer's inputs: each gradient is laid out as the weight before it. */
+            if (!first || (n->op->mutates_all && v->kind == BRIM_VALUE_PARAM)) first = v;
+            join(parent, v, first);
         }
     }
 }

@@ -59,13 +59,15 @@ brim_status brim_compile(brim_graph *g, const brim_compile_opts *o, brim_error *
 }
 
 brim_value *brim_state_like(brim_graph *g, const char *prefix, const char *suffix,
-                            const brim_value *like, brim_dtype t)
+                            brim_value *like, brim_dtype t)
 {
     char *name = brim_arena_printf(&g->arena, "%s%s%s", prefix, like->name, suffix);
     if (!name) return brim_graph_fail(g, BRIM_ENOMEM, "graph: out of memory");
     brim_value *v = brim_value_find(g, name);
     if (v) return v;
     v = brim_value_new(g, BRIM_VALUE_STATE, name, t, &like->shape);
-    if (v) v->layout = like->layout;
+    if (!v) return NULL;
+    v->layout = like->layout;
+    v->like = like;
     return v;
 }

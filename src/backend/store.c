@@ -2,6 +2,7 @@
 #include "backend/memplan.h"
 #include "base/rng.h"
 
+#include <math.h>
 #include <string.h>
 
 void brim_store_init(brim_store *s)
@@ -70,13 +71,35 @@ void brim_store_bind(brim_store *s, void *base)
         s->entries.at[i].data = (char *)base + s->entries.at[i].offset;
 }
 
+/* Four numbers a counter, so that the result does not depend on how the work is split. */
+static void fill_four(float *x, const brim_init *init, uint64_t key, uint64_t stream, int64_t block)
+{
+    brim_philox p = brim_philox4x32(key, stream, (uint64_t)block);
+    float a = (float)init->a;
+    for (int k = 0; k < 4; k += 2) {
+        float u = brim_u32_to_unit(p.v[k]), v = brim_u32_to_unit(p.v[k + 1]);
+        if (init->kind == BRIM_INIT_NORMAL) { /* Box-Muller */
+            float r = a * sqrtf(-2 * logf(1 - u)), angle = 6.2831853f * v;
+            x[k] = r * cosf(angle);
+            x[k + 1] = r * sinf(angle);
+        } else {
+            x[k] = a * (2 * u - 1);
+            x[k + 1] = a * (2 * v - 1);
+        }
+    }
+}
+
 static void fill_random(float *x, int64_t n, const brim_init *init, uint64_t seed, const char *name)
 {
-    brim_rng r;
-    brim_rng_init(&r, seed, brim_hash_text(name));
-    for (int64_t i = 0; i < n; i++)
-        x[i] = init->kind == BRIM_INIT_NORMAL ? (float)(init->a * brim_rng_normal(&r))
-                                              : (float)brim_rng_uniform(&r, -init->a, init->a);
+    uint64_t stream = brim_hash_text(name);
+#pragma omp parallel for schedule(static) if (n > 100000)
+    for (int64_t block = 0; block < n / 4; block++)
+        fill_four(x + 4 * block, init, seed, stream, block);
+    if (n % 4) {
+        float last[4];
+        fill_four(last, init, seed, stream, n / 4);
+        memcpy(x + n / 4 * 4, last, sizeof(float) * (size_t)(n % 4));
+    }
 }
 
 /* What a state starts from is its init, except averaged weights, which start as the weights. */
@@ -95,10 +118,12 @@ brim_status brim_store_fill(brim_store *s, const brim_backend *b, uint64_t seed,
     for (size_t i = 0; i < s->entries.n; i++) {
         brim_entry *e = &s->entries.at[i];
         int64_t n = brim_shape_count(&e->shape);
-        float *x = brim_calloc((size_t)n, sizeof *x);
-        if (!x) return brim_fail(err, BRIM_ENOMEM, "%s: out of memory", e->name);
         const char *name;
         const brim_init *init = init_of(s, e, &name);
+        if (init->kind == BRIM_INIT_CONST && init->a == 0)
+            continue; /* device memory comes zeroed */
+        float *x = brim_calloc((size_t)n, sizeof *x);
+        if (!x) return brim_fail(err, BRIM_ENOMEM, "%s: out of memory", e->name);
         if (init->kind == BRIM_INIT_CONST)
             for (int64_t k = 0; k < n; k++) x[k] = (float)init->a;
         else

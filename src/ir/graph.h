@@ -36,7 +36,8 @@ struct brim_value {
     bool trainable;   /* PARAM */
     bool decay;       /* PARAM: weight decay applies (rank >= 2 and not a norm) */
     bool saved;       /* STATE: belongs to the model file (running statistics) */
-    brim_value *like; /* STATE: lies in memory as this parameter does (momentum, half copy, ...); or NULL */
+    brim_value *
+        like; /* STATE: lies in memory as this parameter does (momentum, half copy, ...); or NULL */
 };
 
 /* A named attribute: integers or one real number. */

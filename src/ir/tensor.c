@@ -161,7 +161,14 @@ void brim_tensor_copy(const brim_tensor *dst, const brim_tensor *src)
         if (n) memcpy(dst->data, src->data, (size_t)n * brim_dtype_bytes(dst->dtype));
         return;
     }
-    for (int64_t i = 0; i < n; i++)
-        brim_tensor_set(dst, brim_tensor_offset(dst, i),
-                        brim_tensor_get(src, brim_tensor_offset(src, i)));
+    /* Rows along the last dimension, so that an index is divided up once a row. */
+    int rank = dst->shape.rank;
+    int64_t row = rank ? dst->shape.dim[rank - 1] : 1, rows = row ? n / row : 0;
+    int64_t ds = rank ? dst->stride[rank - 1] : 0, ss = rank ? src->stride[rank - 1] : 0;
+#pragma omp parallel for schedule(static) if (n > 100000)
+    for (int64_t r = 0; r < rows; r++) {
+        int64_t d = brim_tensor_offset(dst, r * row), s = brim_tensor_offset(src, r * row);
+        for (int64_t i = 0; i < row; i++)
+            brim_tensor_set(dst, d + i * ds, brim_tensor_get(src, s + i * ss));
+    }
 }

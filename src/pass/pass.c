@@ -58,8 +58,8 @@ brim_status brim_compile(brim_graph *g, const brim_compile_opts *o, brim_error *
     return BRIM_OK;
 }
 
-brim_value *brim_state_like(brim_graph *g, const char *prefix, const char *suffix,
-                            brim_value *like, brim_dtype t)
+brim_value *brim_state_like(brim_graph *g, const char *prefix, const char *suffix, brim_value *like,
+                            brim_dtype t)
 {
     char *name = brim_arena_printf(&g->arena, "%s%s%s", prefix, like->name, suffix);
     if (!name) return brim_graph_fail(g, BRIM_ENOMEM, "graph: out of memory");

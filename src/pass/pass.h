@@ -41,7 +41,7 @@ brim_status brim_emit_optimizer(brim_graph *g, const brim_param_grad *pair, size
 
 /* PARAM and STATE named `name`, made with `like`'s shape and layout if missing. NULL when out of
  * memory. */
-brim_value *brim_state_like(brim_graph *g, const char *prefix, const char *suffix,
-                            brim_value *like, brim_dtype t);
+brim_value *brim_state_like(brim_graph *g, const char *prefix, const char *suffix, brim_value *like,
+                            brim_dtype t);
 
 #endif

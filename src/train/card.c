@@ -1,0 +1,78 @@
+/* What a model file says about itself: the metadata that training writes. */
+#include "base/mem.h"
+#include "io/safetensors.h"
+#include "train/train.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static bool three(const char *text, double x[3])
+{
+    return text && sscanf(text, "%lg,%lg,%lg", &x[0], &x[1], &x[2]) == 3;
+}
+
+static brim_status split_names(const char *text, brim_model_card *c, brim_error *err)
+{
+    c->class_names = brim_calloc((size_t)c->classes, sizeof(char *));
+    if (!c->class_names) return brim_fail(err, BRIM_ENOMEM, "out of memory");
+    for (int k = 0; k < c->classes; k++) {
+        size_t n = strcspn(text, "\n");
+        c->class_names[k] = brim_malloc(n + 1);
+        if (!c->class_names[k]) return brim_fail(err, BRIM_ENOMEM, "out of memory");
+        memcpy(c->class_names[k], text, n);
+        c->class_names[k][n] = 0;
+        text += n + (text[n] == '\n');
+    }
+    return BRIM_OK;
+}
+
+/* Classes of a file without a card: rows of the last matrix of the head. */
+static int classes_of(const brim_st_file *f)
+{
+    static const char *const head[] = {"fc.weight", "linear.weight", "4.weight"};
+    for (size_t i = 0; i < sizeof head / sizeof *head; i++) {
+        const brim_st_tensor *t = brim_st_find(f, head[i]);
+        if (t && t->rank == 2 && t->dim[0] > 0 && t->dim[0] < 1 << 20) return (int)t->dim[0];
+    }
+    return 0;
+}
+
+static brim_status fill(const char *path, const brim_st_file *f, brim_model_card *c,
+                        brim_error *err)
+{
+    const char *model = brim_st_metadata(f, "brim.model"),
+               *classes = brim_st_metadata(f, "brim.classes");
+    const char *image = brim_st_metadata(f, "brim.image"),
+               *names = brim_st_metadata(f, "brim.class_names");
+    const char *crop = brim_st_metadata(f, "brim.crop_ratio");
+    if (model && !(c->model = brim_strdup(model)))
+        return brim_fail(err, BRIM_ENOMEM, "%s: out of memory", path);
+    c->classes = classes ? atoi(classes) : classes_of(f);
+    if (c->classes < 0 || c->classes > 1 << 20)
+        return brim_fail(err, BRIM_EFORMAT, "%s: brim.classes is %d", path, c->classes);
+    if (image && sscanf(image, "%d,%d,%d", &c->height, &c->width, &c->channels) != 3)
+        return brim_fail(err, BRIM_EFORMAT, "%s: brim.image is \"%s\"", path, image);
+    c->normalised = three(brim_st_metadata(f, "brim.mean"), c->mean) &&
+                    three(brim_st_metadata(f, "brim.std"), c->std);
+    c->crop_ratio = crop ? atof(crop) : 0.875;
+    return names && c->classes ? split_names(names, c, err) : BRIM_OK;
+}
+
+brim_status brim_model_card_read(const char *path, brim_model_card *out, brim_error *err)
+{
+    *out = (brim_model_card){0};
+    brim_st_file *f;
+    BRIM_TRY(brim_st_open(path, &f, err));
+    brim_status st = fill(path, f, out, err);
+    brim_st_close(f);
+    if (st != BRIM_OK) brim_model_card_release(out);
+    return st;
+}
+
+void brim_model_card_release(brim_model_card *c)
+{
+    for (int k = 0; c->class_names && k < c->classes; k++) free(c->class_names[k]);
+    free(c->class_names);
+    free(c->model);
+    *c = (brim_model_card){0};
+}

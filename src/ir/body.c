@@ -1,6 +1,7 @@
 #include "ir/body.h"
 
 #include <math.h>
+#include <string.h>
 
 static const struct {
     const char *name;
@@ -26,7 +27,7 @@ static int push(brim_body *b, brim_instr i)
     /* The same instruction twice is one register. */
     for (int k = 0; k < b->n; k++)
         if (b->at[k].op == i.op && b->at[k].a == i.a && b->at[k].b == i.b && b->at[k].c == i.c &&
-            b->at[k].imm == i.imm)
+            !memcmp(&b->at[k].imm, &i.imm, sizeof i.imm)) /* -0 is not 0 */
             return k;
     if (b->n == BRIM_BODY_MAX) {
         b->full = true;

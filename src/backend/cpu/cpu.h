@@ -5,7 +5,10 @@
 
 #include "backend/impl.h"
 
-#define BRIM_CPU_IMPLS(X) X(brim_cpu_reference)
+#define BRIM_CPU_IMPLS(X)                                                                          \
+    X(brim_onednn_conv)                                                                            \
+    X(brim_onednn_matmul)                                                                          \
+    X(brim_cpu_reference)
 
 #define X(name)                                                                                    \
     extern const brim_impl name[];                                                                 \

@@ -181,7 +181,7 @@ static brim_status read_header(brim_st_file *f, brim_error *err)
         return brim_fail(err, BRIM_EFORMAT, "%s: the header is no JSON: %.120s " DAMAGED, f->name,
                          f->root ? "not an object" : why.text);
     json_t *metadata = json_object_get(f->root, "__metadata__");
-    if (metadata) BRIM_TRY(check_metadata(f, metadata, err));
+    if (metadata && !json_is_null(metadata)) BRIM_TRY(check_metadata(f, metadata, err));
     size_t count = json_object_size(f->root) - (metadata != NULL);
     f->tensor = BRIM_ARENA_ARRAY(&f->arena, brim_st_tensor, count);
     if (!f->tensor)

@@ -20,7 +20,7 @@ static void reads_scalars_and_lists(void **state)
                                "long: >\n  two\n  lines\n";
     static const char *const want[][2] = {
         {"model", "resnet18"}, {"lr", "1e-3"},          {"data", "a b: #c"},
-        {"empty", ""},         {"steps", "30,60,90"},   {"freeze", "layer1.*,layer2.*"},
+        {"empty", ""},         {"steps", "30\n60\n90"}, {"freeze", "layer1.*\nlayer2.*"},
         {"none", ""},          {"long", "two lines\n"},
     };
     brim_yaml y;
@@ -33,6 +33,9 @@ static void reads_scalars_and_lists(void **state)
         assert_string_equal(y.at[i].value, want[i][1]);
     }
     assert_int_equal(y.at[0].line, 3);
+    assert_false(y.at[0].list);
+    assert_true(y.at[4].list);
+    assert_true(y.at[6].list);
     assert_int_equal(y.at[5].line, 8);
     brim_yaml_free(&y);
 }
@@ -64,7 +67,7 @@ static void refuses_with_line_and_reason(void **state)
         {"a:\n", "c.yaml:1: a: has no value"},
         {"a: ~\n", "c.yaml:1: a: has no value"},
         {"a: [null]\n", "c.yaml:1: a: has no value"},
-        {"a: [\"1,2\"]\n", "c.yaml:1: a: an item of a list holds a comma"},
+        {"a: [\"1\\n2\"]\n", "c.yaml:1: a: an item of a list has several lines"},
         {"a: \"x\\0y\"\n", "c.yaml:1: a: holds a zero byte"},
         {"- a\n- b\n", "c.yaml:1: not a list of options"},
         {"just text\n", "c.yaml:1: not a list of options"},
@@ -168,6 +171,22 @@ static void emitted_values_read_back(void **state)
     brim_str_free(&s);
 }
 
+static void emitted_lists_read_back(void **state)
+{
+    static const char *const item[] = {"a", "b,c", "[x]", "", "d e", "train-{0..4}.tar"};
+    brim_str s = {0};
+    brim_yaml_emit_list(&s, "data", item, 6);
+    brim_yaml_emit_list(&s, "none", NULL, 0);
+    assert_string_equal(s.at, "data: [a, \"b,c\", \"[x]\", \"\", \"d e\", \"train-{0..4}.tar\"]\n"
+                              "none: []\n");
+    brim_yaml y;
+    assert_int_equal(brim_yaml_parse("c.yaml", s.at, s.n, &y, NULL), BRIM_OK);
+    assert_string_equal(y.at[0].value, "a\nb,c\n[x]\n\nd e\ntrain-{0..4}.tar");
+    assert_string_equal(y.at[1].value, "");
+    brim_yaml_free(&y);
+    brim_str_free(&s);
+}
+
 static void out_of_memory_is_an_error(void **state)
 {
     static const char text[] = "a: 1\nb: [1, 2]\n";
@@ -192,7 +211,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(reads_scalars_and_lists),      cmocka_unit_test(takes_empty_files),
         cmocka_unit_test(refuses_with_line_and_reason), cmocka_unit_test(bounds_size_and_keys),
-        cmocka_unit_test(emitted_values_read_back),     cmocka_unit_test(out_of_memory_is_an_error),
+        cmocka_unit_test(emitted_values_read_back),     cmocka_unit_test(emitted_lists_read_back),
+        cmocka_unit_test(out_of_memory_is_an_error),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -74,7 +74,7 @@ static brim_status check_scalar(const reader *r, const char *key)
     return BRIM_OK;
 }
 
-/* The items of a list, joined with commas. The event that opened the list is current. */
+/* The items of a list, joined with line feeds. The event that opened the list is current. */
 static brim_status read_list(reader *r, const char *key, brim_str *value)
 {
     const yaml_char_t *tag = r->event.data.sequence_start.tag;
@@ -84,9 +84,9 @@ static brim_status read_list(reader *r, const char *key, brim_str *value)
         BRIM_TRY(next(r));
         if (r->event.type == YAML_SEQUENCE_END_EVENT) return BRIM_OK;
         BRIM_TRY(check_scalar(r, key));
-        if (strchr(scalar(r), ','))
-            return FAIL(r, "%.60s: an item of a list holds a comma (give two items)", key);
-        if (!first) brim_str_add(value, ",");
+        if (strchr(scalar(r), '\n'))
+            return FAIL(r, "%.60s: an item of a list has several lines (write it in one)", key);
+        if (!first) brim_str_add(value, "\n");
         brim_str_add(value, scalar(r));
     }
 }
@@ -95,14 +95,15 @@ static brim_status add_pair(reader *r, brim_yaml *out, const char *key, int line
 {
     brim_str value = {0};
     brim_status s = BRIM_OK;
-    if (r->event.type == YAML_SEQUENCE_START_EVENT) {
+    bool list = r->event.type == YAML_SEQUENCE_START_EVENT;
+    if (list) {
         s = read_list(r, key, &value);
     } else {
         s = check_scalar(r, key);
         if (s == BRIM_OK) brim_str_add(&value, scalar(r));
     }
     if (s == BRIM_OK && !value.failed && !value.at) brim_str_add(&value, "");
-    brim_yaml_pair pair = {.key = brim_strdup(key), .value = value.at, .line = line};
+    brim_yaml_pair pair = {.key = brim_strdup(key), .value = value.at, .list = list, .line = line};
     if (s == BRIM_OK && (value.failed || !pair.key || !brim_vec_push(out, pair))) s = no_memory(r);
     if (s != BRIM_OK) {
         free(pair.key);
@@ -247,14 +248,29 @@ static void quoted(brim_str *out, const char *s)
     brim_str_add(out, "\"");
 }
 
+static void emit_scalar(brim_str *out, const char *s, bool in_list)
+{
+    if (plain(s) && !(in_list && strchr(s, ',')))
+        brim_str_add(out, s);
+    else
+        quoted(out, s);
+}
+
 void brim_yaml_emit(brim_str *out, const char *key, const char *value)
 {
-    const char *part[2] = {key, value};
-    for (int i = 0; i < 2; i++) {
-        if (plain(part[i]))
-            brim_str_add(out, part[i]);
-        else
-            quoted(out, part[i]);
-        brim_str_add(out, i ? "\n" : ": ");
+    emit_scalar(out, key, false);
+    brim_str_add(out, ": ");
+    emit_scalar(out, value, false);
+    brim_str_add(out, "\n");
+}
+
+void brim_yaml_emit_list(brim_str *out, const char *key, const char *const *item, size_t n)
+{
+    emit_scalar(out, key, false);
+    brim_str_add(out, ": [");
+    for (size_t i = 0; i < n; i++) {
+        if (i) brim_str_add(out, ", ");
+        emit_scalar(out, item[i], true);
     }
+    brim_str_add(out, "]\n");
 }

@@ -7,7 +7,8 @@
 
 typedef struct brim_yaml_pair {
     char *key;
-    char *value; /* a list is joined with commas */
+    char *value; /* the items of a list are joined with '\n' */
+    bool list;   /* written as a list, also one of no or one item */
     int line;    /* for messages */
 } brim_yaml_pair;
 
@@ -24,5 +25,7 @@ brim_status brim_yaml_parse(const char *name, const char *text, size_t n, brim_y
 void brim_yaml_free(brim_yaml *y);
 /* Appends "key: value\n", quoting as YAML needs. */
 void brim_yaml_emit(brim_str *out, const char *key, const char *value);
+/* Appends "key: [item, ...]\n". */
+void brim_yaml_emit_list(brim_str *out, const char *key, const char *const *item, size_t n);
 
 #endif

@@ -15,7 +15,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
         return 0;
     }
     brim_str s = {0};
-    for (size_t i = 0; i < y.n; i++) brim_yaml_emit(&s, y.at[i].key, y.at[i].value);
+    for (size_t i = 0; i < y.n; i++) {
+        const char *one = y.at[i].value;
+        if (y.at[i].list && *one && !strchr(one, '\n'))
+            brim_yaml_emit_list(&s, y.at[i].key, &one, 1);
+        else
+            brim_yaml_emit(&s, y.at[i].key, one);
+    }
     brim_status status = brim_yaml_parse("again", brim_str_text(&s), s.n, &again, &err);
     /* A key beyond 1024 bytes fits no single line: YAML's own limit. */
     bool long_key = false;

@@ -8,6 +8,10 @@
 #define BRIM_CPU_IMPLS(X)                                                                          \
     X(brim_onednn_conv)                                                                            \
     X(brim_onednn_matmul)                                                                          \
+    X(brim_cpu_batch_norm)                                                                         \
+    X(brim_cpu_cross_entropy)                                                                      \
+    X(brim_cpu_optimizer)                                                                          \
+    X(brim_cpu_pointwise)                                                                          \
     X(brim_cpu_reference)
 
 #define X(name)                                                                                    \

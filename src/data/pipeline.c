@@ -1,0 +1,339 @@
+/* The ring: workers take rows in order, the step takes batches in order.
+ *
+ *   slot      0        1        2          ring = 3
+ *   batch     6        4        5          consumed = 4: the step holds 4, workers may fill up to 6
+ */
+#include "data/pipeline.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "data/worker.h"
+
+#include <pthread.h>
+#include <string.h>
+
+enum { CHUNK = 8 }; /* rows a worker takes at once */
+
+typedef struct slot {
+    brim_batch b;
+    int64_t left; /* rows not finished yet */
+} slot;
+
+struct brim_pipeline {
+    const brim_dataset *set;
+    brim_pipeline_opts o;
+    int64_t batches, samples; /* an epoch */
+    int64_t *order;           /* samples of the current epoch */
+    slot *slots;
+    uint8_t *memory;
+    size_t memory_bytes;
+    brim_cached *cache;
+    atomic_size_t cache_used;
+    brim_worker *workers;
+    pthread_t *threads;
+    int n_threads, n_workers;
+
+    pthread_mutex_t lock;
+    pthread_cond_t work, ready;
+    int64_t epoch, generation; /* generation: bumped by a seek, so that stale work is dropped */
+    int64_t next_row;          /* first row that nobody has taken, counted over the epoch */
+    int64_t taken;             /* batches handed to the step */
+    int64_t released;          /* batches given back */
+    int busy;                  /* workers inside a chunk */
+    bool quit;
+    uint8_t *warned; /* by sample: damage was reported */
+};
+
+int64_t brim_pipeline_batches(const brim_pipeline *p)
+{
+    return p->batches;
+}
+
+size_t brim_pipeline_memory_bytes(const brim_pipeline *p)
+{
+    return p->memory_bytes + (size_t)p->samples * sizeof(int64_t) +
+           (p->cache ? p->o.cache_bytes : 0);
+}
+
+static void shuffle(brim_pipeline *p)
+{
+    for (int64_t i = 0; i < brim_dataset_size(p->set); i++) p->order[i] = i;
+    if (!p->o.shuffle) return;
+    brim_rng r;
+    brim_rng_init(&r, p->o.seed ^ 0x6272696d6f726465u, (uint64_t)p->epoch);
+    for (int64_t i = brim_dataset_size(p->set) - 1; i > 0; i--) {
+        int64_t k = (int64_t)brim_rng_below(&r, (uint64_t)i + 1), t = p->order[i];
+        p->order[i] = p->order[k];
+        p->order[k] = t;
+    }
+}
+
+static int64_t rows_in(const brim_pipeline *p, int64_t batch)
+{
+    int64_t left = p->samples - batch * p->o.batch;
+    return left < p->o.batch ? left : p->o.batch;
+}
+
+/* Under the lock: makes the slot of a batch ready to be filled. */
+static void open_slot(brim_pipeline *p, int64_t batch)
+{
+    slot *s = &p->slots[batch % p->o.ring];
+    int64_t n = rows_in(p, batch);
+    s->left = n;
+    s->b.index = batch;
+    s->b.n = n;
+    s->b.damaged = s->b.decode_ns = 0;
+    size_t pixels = (size_t)(p->o.width * p->o.height * p->o.channels);
+    for (int64_t i = n; i < p->o.batch; i++) {
+        memset(s->b.image + (size_t)i * pixels, 0, pixels);
+        s->b.label[i] = s->b.label2[i] = 0;
+        s->b.lam[i] = 1;
+        s->b.weight[i] = 0;
+        s->b.sample[i] = -1;
+    }
+}
+
+static void warn_once(brim_pipeline *p, int64_t sample, const brim_error *e)
+{
+    if (p->warned[sample]) return;
+    p->warned[sample] = 1;
+    char path[512];
+    brim_warn("%s: %s (left out)", brim_dataset_path(p->set, sample, path, sizeof path), e->text);
+}
+
+/* Fills rows first .. first + n of the epoch, all of one batch; returns how many were damaged. */
+static int64_t fill(brim_pipeline *p, brim_worker *w, int64_t epoch, int64_t first, int64_t n,
+                    bool *damaged, brim_error *last)
+{
+    slot *s = &p->slots[first / p->o.batch % p->o.ring];
+    size_t pixels = (size_t)(p->o.width * p->o.height * p->o.channels);
+    int64_t bad = 0;
+    for (int64_t k = 0; k < n; k++) {
+        int64_t row = (first + k) % p->o.batch, sample = p->order[first + k];
+        uint8_t *out = s->b.image + (size_t)row * pixels;
+        brim_error e = {0};
+        damaged[k] = brim_worker_sample(w, sample, epoch, out, &e) != BRIM_OK;
+        if (damaged[k]) {
+            memset(out, 0, pixels);
+            last[k] = e;
+            bad++;
+        }
+        s->b.label[row] = s->b.label2[row] = brim_dataset_label(p->set, sample);
+        s->b.lam[row] = 1;
+        s->b.weight[row] = damaged[k] ? 0 : 1;
+        s->b.sample[row] = sample;
+    }
+    return bad;
+}
+
+/* Under the lock: is there a row to take? */
+static bool has_work(const brim_pipeline *p)
+{
+    return p->next_row < p->samples && p->next_row / p->o.batch < p->released + p->o.ring;
+}
+
+/* Takes a chunk, works without the lock, reports under it. Called and returns with the lock held.
+ */
+static void work_once(brim_pipeline *p, brim_worker *w)
+{
+    int64_t first = p->next_row, batch = first / p->o.batch, generation = p->generation,
+            epoch = p->epoch;
+    int64_t n = batch * p->o.batch + rows_in(p, batch) - first;
+    bool damaged[CHUNK];
+    brim_error one[CHUNK];
+    if (n > CHUNK) n = CHUNK;
+    if (first % p->o.batch == 0) open_slot(p, batch);
+    p->next_row += n;
+    p->busy++;
+    pthread_mutex_unlock(&p->lock);
+    int64_t start = brim_now_ns();
+    int64_t bad = fill(p, w, epoch, first, n, damaged, one);
+    int64_t ns = brim_now_ns() - start;
+    pthread_mutex_lock(&p->lock);
+    p->busy--;
+    slot *s = &p->slots[batch % p->o.ring];
+    for (int64_t k = 0; k < n; k++)
+        if (damaged[k]) warn_once(p, p->order[first + k], &one[k]);
+    if (generation == p->generation) {
+        s->b.damaged += bad;
+        s->b.decode_ns += ns;
+        s->left -= n;
+    }
+    pthread_cond_broadcast(&p->ready);
+}
+
+static void *run_worker(void *arg)
+{
+    brim_worker *w = ((void **)arg)[0];
+    brim_pipeline *p = ((void **)arg)[1];
+    free(arg);
+    pthread_mutex_lock(&p->lock);
+    while (!p->quit) {
+        if (has_work(p))
+            work_once(p, w);
+        else
+            pthread_cond_wait(&p->work, &p->lock);
+    }
+    pthread_mutex_unlock(&p->lock);
+    return NULL;
+}
+
+static brim_status allocate(brim_pipeline *p, brim_error *err)
+{
+    const brim_pipeline_opts *o = &p->o;
+    int64_t n = brim_dataset_size(p->set);
+    size_t pixels = (size_t)(o->batch * o->width * o->height * o->channels);
+    size_t row = (size_t)o->batch * (2 * sizeof(int32_t) + 2 * sizeof(float) + sizeof(int64_t));
+    size_t each = ((pixels + 63) & ~(size_t)63) + ((row + 63) & ~(size_t)63);
+    p->memory_bytes = each * (size_t)o->ring;
+    p->memory = brim_pages_alloc(p->memory_bytes);
+    p->slots = brim_calloc((size_t)o->ring, sizeof *p->slots);
+    p->order = brim_malloc((size_t)n * sizeof *p->order);
+    p->warned = brim_calloc((size_t)n, 1);
+    if (o->cache) p->cache = brim_calloc((size_t)n, sizeof *p->cache);
+    if (!p->memory || !p->slots || !p->order || !p->warned || (o->cache && !p->cache))
+        return brim_fail(err, BRIM_ENOMEM, "pipeline: out of memory");
+    for (int k = 0; k < o->ring; k++) {
+        uint8_t *at = p->memory + each * (size_t)k;
+        brim_batch *b = &p->slots[k].b;
+        b->image = at;
+        at += (pixels + 63) & ~(size_t)63;
+        b->sample = (int64_t *)at;
+        b->label = (int32_t *)(b->sample + o->batch);
+        b->label2 = b->label + o->batch;
+        b->lam = (float *)(b->label2 + o->batch);
+        b->weight = b->lam + o->batch;
+    }
+    return BRIM_OK;
+}
+
+static brim_status start_threads(brim_pipeline *p, brim_error *err)
+{
+    int n = p->o.threads > 0 ? p->o.threads : 1;
+    p->workers = brim_calloc((size_t)n, sizeof *p->workers);
+    p->threads = brim_calloc((size_t)n, sizeof *p->threads);
+    if (!p->workers || !p->threads) return brim_fail(err, BRIM_ENOMEM, "pipeline: out of memory");
+    for (int k = 0; k < n; k++) {
+        BRIM_TRY(brim_worker_init(&p->workers[k], p->set, &p->o, p->cache, &p->cache_used, err));
+        p->n_workers++;
+    }
+    for (int k = 0; k < p->o.threads; k++) {
+        void **arg = brim_malloc(2 * sizeof *arg);
+        if (!arg) return brim_fail(err, BRIM_ENOMEM, "pipeline: out of memory");
+        arg[0] = &p->workers[k];
+        arg[1] = p;
+        if (pthread_create(&p->threads[k], NULL, run_worker, arg)) {
+            free(arg);
+            return brim_fail(err, BRIM_ENOMEM, "pipeline: cannot start a thread (lower --workers)");
+        }
+        p->n_threads++;
+    }
+    return BRIM_OK;
+}
+
+brim_status brim_pipeline_new(const brim_dataset *d, const brim_pipeline_opts *opts,
+                              brim_pipeline **out, brim_error *err)
+{
+    *out = NULL;
+    brim_pipeline *p = brim_calloc(1, sizeof *p);
+    if (!p) return brim_fail(err, BRIM_ENOMEM, "pipeline: out of memory");
+    int64_t n = brim_dataset_size(d);
+    p->set = d;
+    p->o = *opts;
+    if (p->o.ring < 1) p->o.ring = 1;
+    p->batches = opts->drop_last ? n / opts->batch : (n + opts->batch - 1) / opts->batch;
+    p->samples = opts->drop_last ? p->batches * opts->batch : n;
+    p->next_row = p->samples; /* idle until the first seek */
+    pthread_mutex_init(&p->lock, NULL);
+    pthread_cond_init(&p->work, NULL);
+    pthread_cond_init(&p->ready, NULL);
+    brim_status st = allocate(p, err);
+    if (st == BRIM_OK) st = start_threads(p, err);
+    if (st == BRIM_OK)
+        *out = p;
+    else
+        brim_pipeline_free(p);
+    return st;
+}
+
+void brim_pipeline_free(brim_pipeline *p)
+{
+    if (!p) return;
+    pthread_mutex_lock(&p->lock);
+    p->quit = true;
+    pthread_cond_broadcast(&p->work);
+    pthread_mutex_unlock(&p->lock);
+    for (int k = 0; k < p->n_threads; k++) pthread_join(p->threads[k], NULL);
+    for (int k = 0; k < p->n_workers; k++) brim_worker_release(&p->workers[k]);
+    for (int64_t i = 0; p->cache && i < brim_dataset_size(p->set); i++)
+        free(atomic_load(&p->cache[i].pixels));
+    pthread_cond_destroy(&p->work);
+    pthread_cond_destroy(&p->ready);
+    pthread_mutex_destroy(&p->lock);
+    brim_pages_free(p->memory, p->memory_bytes);
+    free(p->cache);
+    free(p->slots);
+    free(p->order);
+    free(p->warned);
+    free(p->workers);
+    free(p->threads);
+    free(p);
+}
+
+brim_status brim_pipeline_seek(brim_pipeline *p, int64_t epoch, int64_t first, brim_error *err)
+{
+    if (first < 0 || first > p->batches || epoch < 0)
+        return brim_fail(err, BRIM_EINVAL, "pipeline: batch %lld of %lld", (long long)first,
+                         (long long)p->batches);
+    pthread_mutex_lock(&p->lock);
+    p->generation++;
+    p->next_row = p->samples; /* no new work while the last chunks end */
+    while (p->busy) pthread_cond_wait(&p->ready, &p->lock);
+    p->epoch = epoch;
+    shuffle(p);
+    p->next_row = first * p->o.batch;
+    if (p->next_row > p->samples) p->next_row = p->samples;
+    p->taken = p->released = first;
+    for (int k = 0; k < p->o.ring; k++) p->slots[k].b.index = -1;
+    pthread_cond_broadcast(&p->work);
+    pthread_mutex_unlock(&p->lock);
+    return BRIM_OK;
+}
+
+brim_status brim_pipeline_next(brim_pipeline *p, const brim_batch **out, int64_t *wait_ns,
+                               brim_error *err)
+{
+    *out = NULL;
+    if (wait_ns) *wait_ns = 0;
+    pthread_mutex_lock(&p->lock);
+    brim_status st = BRIM_OK;
+    if (p->taken < p->batches) {
+        slot *s = &p->slots[p->taken % p->o.ring];
+        int64_t start = brim_now_ns();
+        if (p->taken - p->released >= p->o.ring)
+            st = brim_fail(err, BRIM_EINVAL, "pipeline: all %d batches of the ring are held",
+                           p->o.ring);
+        while (st == BRIM_OK && (s->b.index != p->taken || s->left)) {
+            if (p->n_threads)
+                pthread_cond_wait(&p->ready, &p->lock);
+            else
+                work_once(p, &p->workers[0]);
+        }
+        if (wait_ns) *wait_ns = brim_now_ns() - start;
+        if (st == BRIM_OK) {
+            *out = &s->b;
+            p->taken++;
+        }
+    }
+    pthread_mutex_unlock(&p->lock);
+    return st;
+}
+
+void brim_pipeline_release(brim_pipeline *p, const brim_batch *b)
+{
+    (void)b; /* batches go back in the order they came */
+    pthread_mutex_lock(&p->lock);
+    p->released++;
+    pthread_cond_broadcast(&p->work);
+    pthread_mutex_unlock(&p->lock);
+}

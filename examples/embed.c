@@ -1,4 +1,5 @@
-/* Training from somebody else's C program: a two-layer network learns which arm of a spiral a point lies on.
+/* Training from somebody else's C program: a two-layer network learns which arm of a spiral a point
+ * lies on.
  *
  *   cc embed.c $(pkg-config --cflags --libs brim) -lm -o embed && ./embed model.safetensors
  *
@@ -67,7 +68,8 @@ int main(int argc, char **argv)
             return 1;
         }
         if (epoch % 100 == 99)
-            printf("step %3d  loss %.4f\n", epoch + 1, brim_session_scalar(session, "loss") / POINTS);
+            printf("step %3d  loss %.4f\n", epoch + 1,
+                   brim_session_scalar(session, "loss") / POINTS);
     }
 
     double correct = 0;

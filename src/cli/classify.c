@@ -8,17 +8,29 @@ static brim_status choose_model(brim_classify *c, const brim_options *o, brim_er
 {
     const char *path = brim_options_text(o, "weights"), *name = brim_options_text(o, "model");
     if (!name) name = c->card.model;
-    if (!name) return brim_fail(err, BRIM_EINVAL, "%s: the file does not say its model (name it with --model)", path);
+    if (!name)
+        return brim_fail(err, BRIM_EINVAL,
+                         "%s: the file does not say its model (name it with --model)", path);
     const brim_model_info *info = brim_model_find(name);
-    if (!info) return brim_fail(err, BRIM_ENOTFOUND, "model: \"%s\" is not in the zoo (`brim models` lists it)", name);
+    if (!info)
+        return brim_fail(err, BRIM_ENOTFOUND,
+                         "model: \"%s\" is not in the zoo (`brim models` lists it)", name);
     if (c->card.classes < 1)
-        return brim_fail(err, BRIM_EFORMAT, "%s: no head of a %s is in it, so the number of classes is unknown", path, name);
+        return brim_fail(err, BRIM_EFORMAT,
+                         "%s: no head of a %s is in it, so the number of classes is unknown", path,
+                         name);
     brim_model_card *card = &c->card;
     int size = (int)brim_options_int(o, "image-size");
-    c->classifier.model = (brim_model_opts){.name = info->name, .classes = card->classes,
-                                            .channels = card->channels ? card->channels : info->channels,
-                                            .height = size ? size : card->height ? card->height : info->size,
-                                            .width = size ? size : card->width ? card->width : info->size};
+    c->classifier.model =
+        (brim_model_opts){.name = info->name,
+                          .classes = card->classes,
+                          .channels = card->channels ? card->channels : info->channels,
+                          .height = size           ? size
+                                    : card->height ? card->height
+                                                   : info->size,
+                          .width = size          ? size
+                                   : card->width ? card->width
+                                                 : info->size};
     for (int k = 0; k < 3; k++) {
         c->classifier.mean[k] = card->normalised ? (float)card->mean[k] : info->mean[k];
         c->classifier.std[k] = card->normalised ? (float)card->std[k] : info->std[k];
@@ -53,8 +65,12 @@ void brim_classify_release(brim_classify *c)
 brim_pipeline_opts brim_classify_pipeline(const brim_classify *c, const brim_options *o)
 {
     const brim_model_opts *m = &c->classifier.model;
-    return (brim_pipeline_opts){.batch = brim_options_int(o, "batch"), .width = m->width, .height = m->height,
-                                .channels = m->channels, .threads = (int)brim_options_int(o, "workers"), .ring = 3,
+    return (brim_pipeline_opts){.batch = brim_options_int(o, "batch"),
+                                .width = m->width,
+                                .height = m->height,
+                                .channels = m->channels,
+                                .threads = (int)brim_options_int(o, "workers"),
+                                .ring = 3,
                                 .augment = {.crop_ratio = c->card.crop_ratio}};
 }
 

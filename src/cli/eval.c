@@ -7,15 +7,28 @@
 
 #include <stdio.h>
 
-static const brim_option options[] = {
-    {.group = "Data", .name = "data", .type = BRIM_OPTION_PATH, .arg = "PATH", .required = true,
-     .help = "Labelled images, as for brim train"},
-    {.name = "split", .type = BRIM_OPTION_CHOICE, .words = "all|train|val", .value = "all",
-     .help = "Part of a set that has train and val folders"},
-    BRIM_CLASSIFY_OPTIONS,
-    {.group = "Output", .name = "json", .type = BRIM_OPTION_FLAG, .value = "off", .help = "One JSON object"},
-    {.name = "logits", .type = BRIM_OPTION_PATH, .arg = "FILE", .help = "Also write each image's logits, tab-separated"},
-    {0}};
+static const brim_option options[] = {{.group = "Data",
+                                       .name = "data",
+                                       .type = BRIM_OPTION_PATH,
+                                       .arg = "PATH",
+                                       .required = true,
+                                       .help = "Labelled images, as for brim train"},
+                                      {.name = "split",
+                                       .type = BRIM_OPTION_CHOICE,
+                                       .words = "all|train|val",
+                                       .value = "all",
+                                       .help = "Part of a set that has train and val folders"},
+                                      BRIM_CLASSIFY_OPTIONS,
+                                      {.group = "Output",
+                                       .name = "json",
+                                       .type = BRIM_OPTION_FLAG,
+                                       .value = "off",
+                                       .help = "One JSON object"},
+                                      {.name = "logits",
+                                       .type = BRIM_OPTION_PATH,
+                                       .arg = "FILE",
+                                       .help = "Also write each image's logits, tab-separated"},
+                                      {0}};
 
 static const brim_usage usage = {
     .command = "eval",
@@ -27,7 +40,8 @@ static const brim_usage usage = {
 
 static void print_text(const brim_eval_result *r, const brim_classify *c)
 {
-    printf("  images   %lld in %.1f s (%.0f img/s)", (long long)r->samples, r->seconds, (double)r->samples / r->seconds);
+    printf("  images   %lld in %.1f s (%.0f img/s)", (long long)r->samples, r->seconds,
+           (double)r->samples / r->seconds);
     if (r->damaged) printf(", %lld damaged left out", (long long)r->damaged);
     printf("\n  loss     %.6f\n  top-1    %.2f %%\n", r->loss, 100 * r->top1);
     if (r->classes > 5) printf("  top-5    %.2f %%\n", 100 * r->top5);
@@ -35,7 +49,8 @@ static void print_text(const brim_eval_result *r, const brim_classify *c)
     brim_column column[22] = {{"true \\ predicted", NULL, false}};
     char names[20][32];
     brim_table t;
-    for (int k = 0; k < r->classes; k++) column[k + 1] = (brim_column){brim_classify_name(c, k, names[k]), NULL, true};
+    for (int k = 0; k < r->classes; k++)
+        column[k + 1] = (brim_column){brim_classify_name(c, k, names[k]), NULL, true};
     column[r->classes + 1] = (brim_column){"recall", "%", true};
     brim_table_init(&t, column, r->classes + 2);
     for (int y = 0; y < r->classes; y++) {
@@ -45,8 +60,10 @@ static void print_text(const brim_eval_result *r, const brim_classify *c)
             brim_table_cell(&t, "%lld", (long long)row[k]);
             sum += row[k];
         }
-        if (sum) brim_table_cell(&t, "%.1f", 100 * (double)row[y] / (double)sum);
-        else brim_table_cell(&t, "n/a");
+        if (sum)
+            brim_table_cell(&t, "%.1f", 100 * (double)row[y] / (double)sum);
+        else
+            brim_table_cell(&t, "n/a");
     }
     brim_str out = {0};
     brim_table_print(&t, 2, &out);
@@ -72,15 +89,16 @@ static void print_json(const brim_eval_result *r)
 }
 
 /* Logits in the order of the set, by a pass of its own. */
-static brim_status write_logits(const brim_classify *c, const brim_dataset *d, brim_pipeline *p, const char *path,
-                                brim_error *err)
+static brim_status write_logits(const brim_classify *c, const brim_dataset *d, brim_pipeline *p,
+                                const char *path, brim_error *err)
 {
     int classes = c->classifier.model.classes;
     int64_t rows = brim_session_plan(c->session)->micro_batch;
     FILE *f = fopen(path, "we");
     if (!f) return brim_fail(err, BRIM_EIO, "%s: cannot be written", path);
     float *x = brim_malloc((size_t)(rows * classes) * sizeof *x);
-    brim_status st = x ? brim_pipeline_seek(p, 0, 0, err) : brim_fail(err, BRIM_ENOMEM, "%s: out of memory", path);
+    brim_status st = x ? brim_pipeline_seek(p, 0, 0, err)
+                       : brim_fail(err, BRIM_ENOMEM, "%s: out of memory", path);
     while (st == BRIM_OK) {
         const brim_batch *b;
         st = brim_pipeline_next(p, &b, NULL, err);
@@ -91,14 +109,16 @@ static brim_status write_logits(const brim_classify *c, const brim_dataset *d, b
         brim_session_read(c->session, "logits", x, rows * classes);
         for (int64_t i = 0; i < b->n && st == BRIM_OK; i++) {
             char name[512];
-            fprintf(f, "%s\t%d", brim_dataset_path(d, b->sample[i], name, sizeof name), b->label[i]);
+            fprintf(f, "%s\t%d", brim_dataset_path(d, b->sample[i], name, sizeof name),
+                    b->label[i]);
             for (int k = 0; k < classes; k++) fprintf(f, "\t%.9g", (double)x[i * classes + k]);
             fputc('\n', f);
         }
         brim_pipeline_release(p, b);
     }
     free(x);
-    if (fclose(f) && st == BRIM_OK) st = brim_fail(err, BRIM_EIO, "%s: writing failed (is the disk full?)", path);
+    if (fclose(f) && st == BRIM_OK)
+        st = brim_fail(err, BRIM_EIO, "%s: writing failed (is the disk full?)", path);
     return st;
 }
 
@@ -116,14 +136,17 @@ static brim_status run(const brim_options *o, brim_error *err)
     }
     if (st == BRIM_OK) st = brim_dataset_open(brim_options_text(o, "data"), &opts, &d, err);
     if (st == BRIM_OK && brim_dataset_classes(d) > c.card.classes)
-        st = brim_fail(err, BRIM_EINVAL, "%s: has %d classes, the model knows %d", brim_options_text(o, "data"),
-                       brim_dataset_classes(d), c.card.classes);
+        st = brim_fail(err, BRIM_EINVAL, "%s: has %d classes, the model knows %d",
+                       brim_options_text(o, "data"), brim_dataset_classes(d), c.card.classes);
     brim_pipeline_opts po = brim_classify_pipeline(&c, o);
     if (st == BRIM_OK) st = brim_pipeline_new(d, &po, &p, err);
     if (st == BRIM_OK) st = brim_evaluate(c.session, p, c.card.classes, &r, err);
-    if (st == BRIM_OK && brim_options_text(o, "logits")) st = write_logits(&c, d, p, brim_options_text(o, "logits"), err);
-    if (st == BRIM_OK && brim_options_flag(o, "json")) print_json(&r);
-    else if (st == BRIM_OK) print_text(&r, &c);
+    if (st == BRIM_OK && brim_options_text(o, "logits"))
+        st = write_logits(&c, d, p, brim_options_text(o, "logits"), err);
+    if (st == BRIM_OK && brim_options_flag(o, "json"))
+        print_json(&r);
+    else if (st == BRIM_OK)
+        print_text(&r, &c);
     brim_eval_result_release(&r);
     brim_pipeline_free(p);
     brim_dataset_free(d);

@@ -8,16 +8,30 @@
 
 #include <stdio.h>
 
-static const brim_option options[] = {
-    {.group = "Model", .name = "classes", .type = BRIM_OPTION_INT, .value = "1000", .min = 1, .max = 1e6, .help = "Classes of the head"},
-    {.name = "image-size", .type = BRIM_OPTION_INT, .arg = "N", .min = 1, .max = 4096, .help = "Height and width; default: the model's"},
-    {.name = "ops", .type = BRIM_OPTION_FLAG, .value = "off", .help = "List the operators with their formulas instead"},
-    {0}};
+static const brim_option options[] = {{.group = "Model",
+                                       .name = "classes",
+                                       .type = BRIM_OPTION_INT,
+                                       .value = "1000",
+                                       .min = 1,
+                                       .max = 1e6,
+                                       .help = "Classes of the head"},
+                                      {.name = "image-size",
+                                       .type = BRIM_OPTION_INT,
+                                       .arg = "N",
+                                       .min = 1,
+                                       .max = 4096,
+                                       .help = "Height and width; default: the model's"},
+                                      {.name = "ops",
+                                       .type = BRIM_OPTION_FLAG,
+                                       .value = "off",
+                                       .help = "List the operators with their formulas instead"},
+                                      {0}};
 
 static const brim_usage usage = {
     .command = "models",
     .synopsis = "[NAME] [options]",
-    .about = "Lists the models of the zoo; with a name, that model's layers with shapes, parameters and FLOPs.",
+    .about = "Lists the models of the zoo; with a name, that model's layers with shapes, "
+             "parameters and FLOPs.",
     .options = options,
     .examples = "brim models\nbrim models resnet50 --classes 10",
     .max_args = 1,
@@ -25,11 +39,15 @@ static const brim_usage usage = {
 
 static brim_graph *build(const brim_model_info *info, int classes, int size, brim_error *err)
 {
-    brim_classifier c = {.model = {.name = info->name, .classes = classes, .channels = info->channels,
-                                   .height = size ? size : info->size, .width = size ? size : info->size},
+    brim_classifier c = {.model = {.name = info->name,
+                                   .classes = classes,
+                                   .channels = info->channels,
+                                   .height = size ? size : info->size,
+                                   .width = size ? size : info->size},
                          .std = {1, 1, 1}};
     brim_graph *g = brim_graph_new(false);
-    if (!g) brim_fail(err, BRIM_ENOMEM, "models: out of memory");
+    if (!g)
+        brim_fail(err, BRIM_ENOMEM, "models: out of memory");
     else if (brim_classifier_build(g, 1, &c, err) != BRIM_OK) {
         brim_graph_free(g);
         return NULL;
@@ -41,7 +59,8 @@ static int64_t parameters(const brim_graph *g)
 {
     int64_t sum = 0;
     for (size_t i = 0; i < g->values.n; i++)
-        if (g->values.at[i]->kind == BRIM_VALUE_PARAM) sum += brim_shape_count(&g->values.at[i]->shape);
+        if (g->values.at[i]->kind == BRIM_VALUE_PARAM)
+            sum += brim_shape_count(&g->values.at[i]->shape);
     return sum;
 }
 
@@ -54,8 +73,11 @@ static double flops(const brim_graph *g)
 
 static brim_status list_zoo(int classes, int size, brim_str *out, brim_error *err)
 {
-    static const brim_column column[] = {{"model", NULL, false}, {"input", NULL, false}, {"parameters", NULL, true},
-                                         {"FLOPs an image", NULL, true}, {"what it is", NULL, false}};
+    static const brim_column column[] = {{"model", NULL, false},
+                                         {"input", NULL, false},
+                                         {"parameters", NULL, true},
+                                         {"FLOPs an image", NULL, true},
+                                         {"what it is", NULL, false}};
     brim_table t;
     brim_table_init(&t, column, 5);
     const brim_model_info *info;
@@ -76,10 +98,14 @@ static brim_status list_zoo(int classes, int size, brim_str *out, brim_error *er
     return info ? err->status : BRIM_OK;
 }
 
-static brim_status show(const brim_model_info *info, int classes, int size, brim_str *out, brim_error *err)
+static brim_status show(const brim_model_info *info, int classes, int size, brim_str *out,
+                        brim_error *err)
 {
-    static const brim_column column[] = {{"layer", NULL, false}, {"operator", NULL, false}, {"output", NULL, false},
-                                         {"parameters", NULL, true}, {"FLOPs", NULL, true}};
+    static const brim_column column[] = {{"layer", NULL, false},
+                                         {"operator", NULL, false},
+                                         {"output", NULL, false},
+                                         {"parameters", NULL, true},
+                                         {"FLOPs", NULL, true}};
     brim_graph *g = build(info, classes, size, err);
     if (!g) return err->status;
     brim_table t;
@@ -89,12 +115,15 @@ static brim_status show(const brim_model_info *info, int classes, int size, brim
         const brim_node *n = g->nodes.at[i];
         int64_t own = 0;
         for (int k = 0; k < n->n_in; k++)
-            if (n->in[k] && n->in[k]->kind == BRIM_VALUE_PARAM) own += brim_shape_count(&n->in[k]->shape);
+            if (n->in[k] && n->in[k]->kind == BRIM_VALUE_PARAM)
+                own += brim_shape_count(&n->in[k]->shape);
         brim_table_cell(&t, "%s", n->name);
         brim_table_cell(&t, "%s", n->op->name);
         brim_table_cell(&t, "%s", n->n_out ? brim_shape_text(text, &n->out[0]->shape) : "");
-        if (own) brim_table_cell(&t, "%lld", (long long)own);
-        else brim_table_cell(&t, "%s", "");
+        if (own)
+            brim_table_cell(&t, "%lld", (long long)own);
+        else
+            brim_table_cell(&t, "%s", "");
         brim_table_cell(&t, "%s", brim_count_text(f, brim_node_cost(n).flops));
     }
     brim_table_rule(&t);
@@ -130,13 +159,18 @@ int brim_cmd_models(int argc, char **argv)
     brim_str out = {0};
     brim_status st = BRIM_OK;
     if (!brim_options_begin(&usage, argc, argv, &o, &status)) return status;
-    int classes = (int)brim_options_int(o, "classes"), size = (int)brim_options_int(o, "image-size");
-    if (brim_options_flag(o, "ops")) list_ops(&out);
-    else if (brim_options_args(o) == 0) st = list_zoo(classes, size, &out, &err);
+    int classes = (int)brim_options_int(o, "classes"),
+        size = (int)brim_options_int(o, "image-size");
+    if (brim_options_flag(o, "ops"))
+        list_ops(&out);
+    else if (brim_options_args(o) == 0)
+        st = list_zoo(classes, size, &out, &err);
     else {
         const brim_model_info *info = brim_model_find(brim_options_arg(o, 0));
         st = info ? show(info, classes, size, &out, &err)
-                  : brim_fail(&err, BRIM_ENOTFOUND, "\"%s\" is not in the zoo (`brim models` lists it)", brim_options_arg(o, 0));
+                  : brim_fail(&err, BRIM_ENOTFOUND,
+                              "\"%s\" is not in the zoo (`brim models` lists it)",
+                              brim_options_arg(o, 0));
     }
     if (st == BRIM_OK) fputs(brim_str_text(&out), stdout);
     brim_str_free(&out);

@@ -6,40 +6,104 @@
 
 #include <stdio.h>
 
-static const brim_option options[] = {
-    {.group = "Model", .name = "model", .type = BRIM_OPTION_TEXT, .value = "resnet18", .help = "Name in the zoo"},
-    {.name = "classes", .type = BRIM_OPTION_INT, .value = "1000", .min = 1, .max = 1e6, .help = "Classes of the head"},
-    {.name = "image-size", .type = BRIM_OPTION_INT, .arg = "N", .min = 1, .max = 4096, .help = "Height and width; default: the model's"},
-    {.name = "freeze", .type = BRIM_OPTION_TEXT, .arg = "PATTERN", .repeated = true, .help = "Parameters not to train"},
-    {.group = "Training", .name = "batch", .type = BRIM_OPTION_INT, .value = "128", .min = 1, .max = 1e6, .help = "Images an update"},
-    {.name = "micro-batch", .type = BRIM_OPTION_INT, .value = "0", .min = 0, .max = 1e6, .help = "Images at once; 0: as many as --memory allows"},
-    {.name = "optimizer", .type = BRIM_OPTION_CHOICE, .words = "sgd|adamw", .value = "sgd", .help = "Decides how much state a weight has"},
-    {.name = "ema", .type = BRIM_OPTION_FLAG, .value = "off", .help = "Averaged weights are kept too"},
-    {.name = "inference", .type = BRIM_OPTION_FLAG, .value = "off", .help = "Plan evaluation instead of training"},
-    {.group = "Machine", .name = "device", .type = BRIM_OPTION_CHOICE, .words = "cpu", .value = "cpu", .help = "Where to compute"},
-    {.name = "precision", .type = BRIM_OPTION_CHOICE, .words = BRIM_PRECISIONS, .value = "fp32", .help = "Of activations and matrix products"},
-    {.name = "memory", .type = BRIM_OPTION_BYTES, .help = "Hard cap: the batch is split until it fits"},
-    {.group = "Output", .name = "json", .type = BRIM_OPTION_FLAG, .value = "off", .help = "One JSON object"},
-    {.name = "dump-passes", .type = BRIM_OPTION_PATH, .arg = "FILE", .help = "Write the graph after each compiler pass"},
-    {0}};
+static const brim_option options[] = {{.group = "Model",
+                                       .name = "model",
+                                       .type = BRIM_OPTION_TEXT,
+                                       .value = "resnet18",
+                                       .help = "Name in the zoo"},
+                                      {.name = "classes",
+                                       .type = BRIM_OPTION_INT,
+                                       .value = "1000",
+                                       .min = 1,
+                                       .max = 1e6,
+                                       .help = "Classes of the head"},
+                                      {.name = "image-size",
+                                       .type = BRIM_OPTION_INT,
+                                       .arg = "N",
+                                       .min = 1,
+                                       .max = 4096,
+                                       .help = "Height and width; default: the model's"},
+                                      {.name = "freeze",
+                                       .type = BRIM_OPTION_TEXT,
+                                       .arg = "PATTERN",
+                                       .repeated = true,
+                                       .help = "Parameters not to train"},
+                                      {.group = "Training",
+                                       .name = "batch",
+                                       .type = BRIM_OPTION_INT,
+                                       .value = "128",
+                                       .min = 1,
+                                       .max = 1e6,
+                                       .help = "Images an update"},
+                                      {.name = "micro-batch",
+                                       .type = BRIM_OPTION_INT,
+                                       .value = "0",
+                                       .min = 0,
+                                       .max = 1e6,
+                                       .help = "Images at once; 0: as many as --memory allows"},
+                                      {.name = "optimizer",
+                                       .type = BRIM_OPTION_CHOICE,
+                                       .words = "sgd|adamw",
+                                       .value = "sgd",
+                                       .help = "Decides how much state a weight has"},
+                                      {.name = "ema",
+                                       .type = BRIM_OPTION_FLAG,
+                                       .value = "off",
+                                       .help = "Averaged weights are kept too"},
+                                      {.name = "inference",
+                                       .type = BRIM_OPTION_FLAG,
+                                       .value = "off",
+                                       .help = "Plan evaluation instead of training"},
+                                      {.group = "Machine",
+                                       .name = "device",
+                                       .type = BRIM_OPTION_CHOICE,
+                                       .words = "cpu",
+                                       .value = "cpu",
+                                       .help = "Where to compute"},
+                                      {.name = "precision",
+                                       .type = BRIM_OPTION_CHOICE,
+                                       .words = BRIM_PRECISIONS,
+                                       .value = "fp32",
+                                       .help = "Of activations and matrix products"},
+                                      {.name = "memory",
+                                       .type = BRIM_OPTION_BYTES,
+                                       .help = "Hard cap: the batch is split until it fits"},
+                                      {.group = "Output",
+                                       .name = "json",
+                                       .type = BRIM_OPTION_FLAG,
+                                       .value = "off",
+                                       .help = "One JSON object"},
+                                      {.name = "dump-passes",
+                                       .type = BRIM_OPTION_PATH,
+                                       .arg = "FILE",
+                                       .help = "Write the graph after each compiler pass"},
+                                      {0}};
 
 static const brim_usage usage = {
     .command = "plan",
     .synopsis = "[options]",
-    .about = "Says what a training needs before it is started: parameters, FLOPs, exact peak memory by kind, and the "
+    .about = "Says what a training needs before it is started: parameters, FLOPs, exact peak "
+             "memory by kind, and the "
              "micro-batches that a memory cap leads to.",
     .options = options,
-    .examples = "brim plan --model resnet50 --batch 256 --precision bf16\nbrim plan --model resnet50 --batch 256 --memory 8GiB",
+    .examples = "brim plan --model resnet50 --batch 256 --precision bf16\nbrim plan --model "
+                "resnet50 --batch 256 --memory 8GiB",
 };
 
 static brim_status make(const brim_options *o, brim_arena *arena, brim_plan *plan, brim_error *err)
 {
     const brim_model_info *info = brim_model_find(brim_options_text(o, "model"));
     if (!info)
-        return brim_fail(err, BRIM_ENOTFOUND, "model: \"%s\" is not in the zoo (`brim models` lists it)", brim_options_text(o, "model"));
-    int size = brim_options_int(o, "image-size") ? (int)brim_options_int(o, "image-size") : info->size;
-    brim_classifier c = {.model = {.name = info->name, .classes = (int)brim_options_int(o, "classes"),
-                                   .channels = info->channels, .height = size, .width = size},
+        return brim_fail(err, BRIM_ENOTFOUND,
+                         "model: \"%s\" is not in the zoo (`brim models` lists it)",
+                         brim_options_text(o, "model"));
+    int size =
+        brim_options_int(o, "image-size") ? (int)brim_options_int(o, "image-size") : info->size;
+    brim_classifier c = {.model = {.name = info->name,
+                                   .classes = (int)brim_options_int(o, "classes"),
+                                   .channels = info->channels,
+                                   .height = size,
+                                   .width = size},
                          .std = {1, 1, 1}};
     brim_session_opts so;
     brim_session_opts_init(&so);
@@ -96,7 +160,8 @@ static void print_text(const brim_plan *p, const brim_options *o)
            brim_options_flag(o, "inference") ? "an image" : "a training image");
     printf("  batch    %lld", (long long)p->batch);
     if (p->accumulation > 1)
-        printf(" as %lld micro-batches of %lld", (long long)p->accumulation, (long long)p->micro_batch);
+        printf(" as %lld micro-batches of %lld", (long long)p->accumulation,
+               (long long)p->micro_batch);
     printf(", %s\n\n", brim_options_text(o, "precision"));
     brim_report_memory(&out, p);
     fputs(brim_str_text(&out), stdout);
@@ -113,8 +178,10 @@ int brim_cmd_plan(int argc, char **argv)
     if (!brim_options_begin(&usage, argc, argv, &o, &status)) return status;
     brim_arena_init(&arena);
     brim_status st = make(o, &arena, &p, &err);
-    if (st == BRIM_OK && brim_options_flag(o, "json")) print_json(&p);
-    else if (st == BRIM_OK) print_text(&p, o);
+    if (st == BRIM_OK && brim_options_flag(o, "json"))
+        print_json(&p);
+    else if (st == BRIM_OK)
+        print_text(&p, o);
     brim_arena_release(&arena);
     brim_options_free(o);
     return st == BRIM_OK ? BRIM_EXIT_DONE : brim_cli_failed("plan", &err);

@@ -15,14 +15,22 @@
 
 static const brim_option options[] = {
     BRIM_CLASSIFY_OPTIONS,
-    {.group = "Output", .name = "top", .type = BRIM_OPTION_INT, .arg = "K", .value = "3", .min = 1, .max = 1000, .help = "Classes an image"},
+    {.group = "Output",
+     .name = "top",
+     .type = BRIM_OPTION_INT,
+     .arg = "K",
+     .value = "3",
+     .min = 1,
+     .max = 1000,
+     .help = "Classes an image"},
     {.name = "json", .type = BRIM_OPTION_FLAG, .value = "off", .help = "One JSON object a line"},
     {0}};
 
 static const brim_usage usage = {
     .command = "predict",
     .synopsis = "--weights FILE IMAGE... [options]",
-    .about = "Names the most likely classes of image files, or of all images in folders. A file that cannot be read is "
+    .about = "Names the most likely classes of image files, or of all images in folders. A file "
+             "that cannot be read is "
              "reported on stderr, the others go on, and the exit status is 1.",
     .options = options,
     .examples = "brim predict --weights runs/a/best.safetensors cat.jpg holiday/",
@@ -77,7 +85,8 @@ static void print_row(predictor *p, const char *path, const float *x)
         brim_json_text(&j, "file", path);
         brim_json_key(&j, "classes");
         brim_json_begin(&j, &out, '[');
-    } else brim_str_add(&out, path);
+    } else
+        brim_str_add(&out, path);
     for (int k = 0; k < top && k < n; k++) {
         char buf[32];
         int best = next_best(x, n, used);
@@ -129,7 +138,8 @@ static brim_status decode(predictor *p, const char *path, uint8_t *out, brim_err
     if (st == BRIM_OK) {
         brim_augment a = {.crop_ratio = p->c.card.crop_ratio};
         brim_crop c = brim_crop_centre(&a, im.w, im.h, m->width, m->height);
-        st = brim_resize(&p->resizer, &im, c.x0 * im.w, c.y0 * im.h, c.x1 * im.w, c.y1 * im.h, out, m->width, m->height, err);
+        st = brim_resize(&p->resizer, &im, c.x0 * im.w, c.y0 * im.h, c.x1 * im.w, c.y1 * im.h, out,
+                         m->width, m->height, err);
     }
     free(bytes);
     return st;
@@ -145,7 +155,8 @@ static brim_status add_file(predictor *p, const char *path, brim_error *err)
         return BRIM_OK;
     }
     char *copy = brim_strdup(path);
-    if (!copy || !brim_vec_push(&p->path, copy)) return brim_fail(err, BRIM_ENOMEM, "predict: out of memory");
+    if (!copy || !brim_vec_push(&p->path, copy))
+        return brim_fail(err, BRIM_ENOMEM, "predict: out of memory");
     return (int64_t)p->path.n == p->rows ? flush_batch(p, err) : BRIM_OK;
 }
 
@@ -175,7 +186,8 @@ static brim_status add_path(predictor *p, const char *path, int depth, brim_erro
     brim_status status = BRIM_OK;
     for (int i = 0; i < n; i++) {
         brim_str inner = {0};
-        brim_str_printf(&inner, "%s%s%s", path, path[strlen(path) - 1] == '/' ? "" : "/", entry[i]->d_name);
+        brim_str_printf(&inner, "%s%s%s", path, path[strlen(path) - 1] == '/' ? "" : "/",
+                        entry[i]->d_name);
         if (status == BRIM_OK && !inner.failed) status = add_path(p, inner.at, depth + 1, err);
         brim_str_free(&inner);
         free(entry[i]);
@@ -206,7 +218,8 @@ int brim_cmd_predict(int argc, char **argv)
     if (!brim_options_begin(&usage, argc, argv, &o, &status)) return status;
     predictor p = {.o = o};
     brim_status st = prepare(&p, &err);
-    for (int i = 0; i < brim_options_args(o) && st == BRIM_OK; i++) st = add_path(&p, brim_options_arg(o, i), 0, &err);
+    for (int i = 0; i < brim_options_args(o) && st == BRIM_OK; i++)
+        st = add_path(&p, brim_options_arg(o, i), 0, &err);
     if (st == BRIM_OK) st = flush_batch(&p, &err);
     for (size_t i = 0; i < p.path.n; i++) free(p.path.at[i]);
     free(p.path.at);

@@ -6,17 +6,28 @@
 
 void brim_report_memory(brim_str *out, const brim_plan *p)
 {
-    static const brim_column column[] = {{"memory", NULL, false}, {"bytes", NULL, true}, {"share", "%", true}, {"", NULL, false}};
-    size_t slack = p->step_bytes > p->activation_bytes + p->workspace_bytes ? p->step_bytes - p->activation_bytes - p->workspace_bytes : 0;
+    static const brim_column column[] = {
+        {"memory", NULL, false}, {"bytes", NULL, true}, {"share", "%", true}, {"", NULL, false}};
+    size_t slack = p->step_bytes > p->activation_bytes + p->workspace_bytes
+                       ? p->step_bytes - p->activation_bytes - p->workspace_bytes
+                       : 0;
     const struct {
         const char *name;
         size_t bytes;
-    } row[] = {{"weights", p->weights_bytes},        {"half copies", p->half_bytes},   {"optimizer state", p->state_bytes},
-               {"activations", p->activation_bytes}, {"workspace", p->workspace_bytes}, {"gradients and rest of the step", slack},
-               {"accumulated gradients", p->arena_bytes - p->step_bytes > p->weights_bytes + p->half_bytes + p->state_bytes
-                                             ? p->arena_bytes - p->step_bytes - p->weights_bytes - p->half_bytes - p->state_bytes
-                                             : 0},
-               {"input ring", p->input_bytes},       {"data set", p->extra_bytes},      {"libraries", p->library_bytes}};
+    } row[] = {
+        {"weights", p->weights_bytes},
+        {"half copies", p->half_bytes},
+        {"optimizer state", p->state_bytes},
+        {"activations", p->activation_bytes},
+        {"workspace", p->workspace_bytes},
+        {"gradients and rest of the step", slack},
+        {"accumulated gradients",
+         p->arena_bytes - p->step_bytes > p->weights_bytes + p->half_bytes + p->state_bytes
+             ? p->arena_bytes - p->step_bytes - p->weights_bytes - p->half_bytes - p->state_bytes
+             : 0},
+        {"input ring", p->input_bytes},
+        {"data set", p->extra_bytes},
+        {"libraries", p->library_bytes}};
     brim_table t;
     char text[32];
     brim_table_init(&t, column, 4);
@@ -71,8 +82,12 @@ static int group(const brim_node_time *t, int n, line *lines)
 
 void brim_report_time(brim_str *out, const brim_session *s)
 {
-    static const brim_column column[] = {{"time of a step", NULL, false}, {"nodes", NULL, true}, {"ms", NULL, true},
-                                         {"share", "%", true},            {"GFLOP/s", NULL, true}, {"GB/s", NULL, true}};
+    static const brim_column column[] = {{"time of a step", NULL, false},
+                                         {"nodes", NULL, true},
+                                         {"ms", NULL, true},
+                                         {"share", "%", true},
+                                         {"GFLOP/s", NULL, true},
+                                         {"GB/s", NULL, true}};
     int n = brim_session_times(s, NULL, 0);
     brim_node_time *t = brim_malloc((size_t)n * sizeof *t);
     line *lines = brim_calloc((size_t)n, sizeof *lines);
@@ -88,8 +103,10 @@ void brim_report_time(brim_str *out, const brim_session *s)
             brim_table_cell(&table, "%d", lines[k].n);
             brim_table_cell(&table, "%.2f", lines[k].ms);
             brim_table_cell(&table, "%.1f", sum > 0 ? 100 * lines[k].ms / sum : 0);
-            brim_table_cell(&table, "%.1f", lines[k].ms > 0 ? lines[k].flops / lines[k].ms / 1e6 : 0);
-            brim_table_cell(&table, "%.1f", lines[k].ms > 0 ? lines[k].bytes / lines[k].ms / 1e6 : 0);
+            brim_table_cell(&table, "%.1f",
+                            lines[k].ms > 0 ? lines[k].flops / lines[k].ms / 1e6 : 0);
+            brim_table_cell(&table, "%.1f",
+                            lines[k].ms > 0 ? lines[k].bytes / lines[k].ms / 1e6 : 0);
         }
         brim_table_rule(&table);
         brim_table_cell(&table, "in all");

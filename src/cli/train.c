@@ -12,8 +12,10 @@
 static const brim_usage usage = {
     .command = "train",
     .synopsis = "--data PATH --out DIR [options]",
-    .about = "Trains an image classifier, or fine-tunes one. All memory is planned and taken before the first step.\n"
-             "Ctrl-C ends the current step, saves, and says how to go on; a second Ctrl-C ends at once.",
+    .about =
+        "Trains an image classifier, or fine-tunes one. All memory is planned and taken before the "
+        "first step.\n"
+        "Ctrl-C ends the current step, saves, and says how to go on; a second Ctrl-C ends at once.",
     .options = brim_train_option_table,
     .examples = "brim train --data photos --model resnet18 --epochs 20 --batch 64 --out runs/a\n"
                 "brim train --data photos --init resnet18.safetensors --lr 0.01 --out runs/b\n"
@@ -54,8 +56,8 @@ static const char *precision_name(brim_dtype t)
     return t == BRIM_BF16 ? "bf16" : t == BRIM_F16 ? "fp16" : "fp32";
 }
 
-static void started(void *user, const brim_plan *p, const brim_dataset *train, const brim_dataset *val,
-                    const brim_train_opts *o)
+static void started(void *user, const brim_plan *p, const brim_dataset *train,
+                    const brim_dataset *val, const brim_train_opts *o)
 {
     const view *v = user;
     char n[32], f[32], m[32];
@@ -64,12 +66,17 @@ static void started(void *user, const brim_plan *p, const brim_dataset *train, c
                    (long long)brim_dataset_size(train), val ? (long long)brim_dataset_size(val) : 0,
                    brim_dataset_classes(train), brim_dataset_kind(train));
     brim_term_line("  model     %s, %s parameters, %sFLOP a training image", o->model,
-                   brim_count_text(n, (double)p->parameters), brim_count_text(f, p->flops_per_sample));
+                   brim_count_text(n, (double)p->parameters),
+                   brim_count_text(f, p->flops_per_sample));
     if (p->accumulation > 1)
-        brim_term_line("  step      batch %lld as %lld micro-batches of %lld, %s", (long long)p->batch,
-                       (long long)p->accumulation, (long long)p->micro_batch, precision_name(o->session.precision));
-    else brim_term_line("  step      batch %lld, %s", (long long)p->batch, precision_name(o->session.precision));
-    brim_term_line("  memory    %s planned, all of it now", brim_bytes_text(m, (double)p->total_bytes));
+        brim_term_line("  step      batch %lld as %lld micro-batches of %lld, %s",
+                       (long long)p->batch, (long long)p->accumulation, (long long)p->micro_batch,
+                       precision_name(o->session.precision));
+    else
+        brim_term_line("  step      batch %lld, %s", (long long)p->batch,
+                       precision_name(o->session.precision));
+    brim_term_line("  memory    %s planned, all of it now",
+                   brim_bytes_text(m, (double)p->total_bytes));
 }
 
 static void progress(void *user, const brim_progress *p)
@@ -79,11 +86,14 @@ static void progress(void *user, const brim_progress *p)
     if (v->quiet || p->samples_per_s <= 0) return;
     double wait = p->data_wait_ms / (p->data_wait_ms + p->step_ms);
     int n = snprintf(line, sizeof line,
-                     "epoch %d/%d  %lld/%lld  loss %.4f  top-1 %.1f %%  lr %.2g  %.0f img/s  data wait %.0f %%  %s left",
-                     p->epoch, p->epochs, (long long)p->epoch_step, (long long)p->epoch_steps, p->loss, 100 * p->top1,
-                     p->lr, p->samples_per_s, 100 * wait, brim_time_text(left, p->seconds_left));
+                     "epoch %d/%d  %lld/%lld  loss %.4f  top-1 %.1f %%  lr %.2g  %.0f img/s  data "
+                     "wait %.0f %%  %s left",
+                     p->epoch, p->epochs, (long long)p->epoch_step, (long long)p->epoch_steps,
+                     p->loss, 100 * p->top1, p->lr, p->samples_per_s, 100 * wait,
+                     brim_time_text(left, p->seconds_left));
     if (p->skipped && n > 0 && (size_t)n < sizeof line)
-        snprintf(line + n, sizeof line - (size_t)n, "  scale %.0f, %lld skipped", p->loss_scale, (long long)p->skipped);
+        snprintf(line + n, sizeof line - (size_t)n, "  scale %.0f, %lld skipped", p->loss_scale,
+                 (long long)p->skipped);
     brim_term_status(line, 10);
 }
 
@@ -92,13 +102,15 @@ static void epoch(void *user, const brim_epoch_report *r)
     const view *v = user;
     if (v->quiet) return;
     brim_str s = {0};
-    brim_str_printf(&s, "  epoch %*d  train loss %.4f  top-1 %5.2f %%", r->epochs > 99 ? 3 : 2, r->epoch, r->train_loss,
-                    100 * r->train_top1);
+    brim_str_printf(&s, "  epoch %*d  train loss %.4f  top-1 %5.2f %%", r->epochs > 99 ? 3 : 2,
+                    r->epoch, r->train_loss, 100 * r->train_top1);
     if (r->eval) {
-        brim_str_printf(&s, "  |  val loss %.4f  top-1 %5.2f %%", r->eval->loss, 100 * r->eval->top1);
+        brim_str_printf(&s, "  |  val loss %.4f  top-1 %5.2f %%", r->eval->loss,
+                        100 * r->eval->top1);
         if (r->eval->classes > 5) brim_str_printf(&s, "  top-5 %5.2f %%", 100 * r->eval->top5);
     }
-    brim_str_printf(&s, "  |  %.0f img/s  data wait %.0f %%", r->samples_per_s, 100 * r->data_wait_share);
+    brim_str_printf(&s, "  |  %.0f img/s  data wait %.0f %%", r->samples_per_s,
+                    100 * r->data_wait_share);
     if (r->damaged) brim_str_printf(&s, "  %lld damaged", (long long)r->damaged);
     if (r->best) brim_str_add(&s, "  best");
     brim_term_line("%s", brim_str_text(&s));
@@ -117,7 +129,8 @@ static void ended(void *user, const brim_session *s, int64_t steps, double secon
     brim_str_add(&out, "\n");
     brim_report_memory(&out, brim_session_plan(s));
     brim_term_line("%s", brim_str_text(&out));
-    brim_term_line("  %lld updates in %s; best.safetensors, last.safetensors, metrics.jsonl and config.yaml are in %s",
+    brim_term_line("  %lld updates in %s; best.safetensors, last.safetensors, metrics.jsonl and "
+                   "config.yaml are in %s",
                    (long long)steps, brim_time_text(took, seconds), v->o->out);
     brim_str_free(&out);
 }
@@ -138,7 +151,8 @@ static brim_status run(const brim_options *o, brim_arena *arena, brim_error *err
     brim_status st = brim_train(&t, &ev, err);
     brim_term_status_end();
     if (st == BRIM_EINTERRUPTED)
-        brim_term_line("  to go on: brim train --config %s/config.yaml --out %s --resume", t.out, t.out);
+        brim_term_line("  to go on: brim train --config %s/config.yaml --out %s --resume", t.out,
+                       t.out);
     brim_str_free(&config);
     return st;
 }

@@ -25,8 +25,10 @@ void brim_dataset_free(brim_dataset *d)
 {
     if (!d) return;
     for (size_t i = 0; i < d->src.blobs.n; i++) {
-        if (d->src.blobs.at[i].mapped) munmap(d->src.blobs.at[i].at, d->src.blobs.at[i].n);
-        else free(d->src.blobs.at[i].at);
+        if (d->src.blobs.at[i].mapped)
+            munmap(d->src.blobs.at[i].at, d->src.blobs.at[i].n);
+        else
+            free(d->src.blobs.at[i].at);
     }
     free(d->src.blobs.at);
     free(d->src.items.at);
@@ -63,9 +65,12 @@ const char *brim_dataset_kind(const brim_dataset *d)
 const char *brim_dataset_path(const brim_dataset *d, int64_t i, char *buf, size_t n)
 {
     const brim_item *it = &d->item[i];
-    if (d->src.root) snprintf(buf, n, "%s/%s", d->src.root, it->name);
-    else if (it->channels) snprintf(buf, n, "%s[%llu]", it->name, (unsigned long long)(it->offset / it->bytes));
-    else snprintf(buf, n, "%s", it->name);
+    if (d->src.root)
+        snprintf(buf, n, "%s/%s", d->src.root, it->name);
+    else if (it->channels)
+        snprintf(buf, n, "%s[%llu]", it->name, (unsigned long long)(it->offset / it->bytes));
+    else
+        snprintf(buf, n, "%s", it->name);
     return buf;
 }
 
@@ -107,9 +112,11 @@ static brim_status open_file(brim_source *s, const char *path, brim_error *err)
     if (is_tar(path)) return brim_source_tar(s, path, err);
     if (is_idx(path)) return brim_source_idx(s, path, err);
     if (has_suffix(path, ".bin")) return brim_source_cifar(s, path, err);
-    return brim_fail(err, BRIM_EUNSUPPORTED,
-                     "%s: no kind of data set that is read (a folder of class folders, .tar, .tar.gz, "
-                     "*-images-idx3-ubyte or CIFAR .bin)", path);
+    return brim_fail(
+        err, BRIM_EUNSUPPORTED,
+        "%s: no kind of data set that is read (a folder of class folders, .tar, .tar.gz, "
+        "*-images-idx3-ubyte or CIFAR .bin)",
+        path);
 }
 
 /* Calls open_file for "a{0..4}b" or "a{x,y}b", or for the path itself. */
@@ -120,13 +127,16 @@ static brim_status open_braces(brim_source *s, const char *path, brim_error *err
     int from, to, used = 0;
     bool range = sscanf(open, "{%d..%d}%n", &from, &to, &used) == 2 && open + used == close + 1;
     if (range && (to < from || to - from >= 100000))
-        return brim_fail(err, BRIM_EINVAL, "%s: the range {%d..%d} is empty or too long", path, from, to);
+        return brim_fail(err, BRIM_EINVAL, "%s: the range {%d..%d} is empty or too long", path,
+                         from, to);
     int digits = range && open[1] == '0' ? (int)(strstr(open, "..") - open - 1) : 1;
     const char *word = open + 1;
     for (int k = from; range ? k <= to : word <= close; k++) {
         int len = range ? 0 : (int)strcspn(word, ",}");
-        char *one = range ? brim_arena_printf(&s->arena, "%.*s%0*d%s", (int)(open - path), path, digits, k, close + 1)
-                          : brim_arena_printf(&s->arena, "%.*s%.*s%s", (int)(open - path), path, len, word, close + 1);
+        char *one = range ? brim_arena_printf(&s->arena, "%.*s%0*d%s", (int)(open - path), path,
+                                              digits, k, close + 1)
+                          : brim_arena_printf(&s->arena, "%.*s%.*s%s", (int)(open - path), path,
+                                              len, word, close + 1);
         if (!one) return brim_fail(err, BRIM_ENOMEM, "%s: out of memory", path);
         BRIM_TRY(open_file(s, one, err));
         word += len + 1;
@@ -140,28 +150,41 @@ static brim_split split_of_word(const char *at, size_t n)
     static const struct {
         const char *word;
         brim_split split;
-    } words[] = {{"train", BRIM_SPLIT_TRAIN}, {"training", BRIM_SPLIT_TRAIN}, {"val", BRIM_SPLIT_VAL},
-                 {"valid", BRIM_SPLIT_VAL},   {"validation", BRIM_SPLIT_VAL}, {"test", BRIM_SPLIT_VAL}};
+    } words[] = {{"train", BRIM_SPLIT_TRAIN},    {"training", BRIM_SPLIT_TRAIN},
+                 {"val", BRIM_SPLIT_VAL},        {"valid", BRIM_SPLIT_VAL},
+                 {"validation", BRIM_SPLIT_VAL}, {"test", BRIM_SPLIT_VAL}};
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         if (strlen(words[i].word) == n && !strncasecmp(at, words[i].word, n)) return words[i].split;
     return BRIM_SPLIT_ALL;
 }
 
-/* A folder that holds files of one of the other kinds instead of class folders: IDX pairs, CIFAR .bin files,
- * or tar shards. Those whose names begin with train / val, test, t10k are splits. */
-static brim_status open_folder_of_files(brim_source *s, const char *path, brim_split want, bool *found, brim_error *err)
+/* A folder that holds files of one of the other kinds instead of class folders: IDX pairs, CIFAR
+ * .bin files, or tar shards. Those whose names begin with train / val, test, t10k are splits. */
+static brim_status open_folder_of_files(brim_source *s, const char *path, brim_split want,
+                                        bool *found, brim_error *err)
 {
-    static const char *const candidate[][2] = {{"train-images-idx3-ubyte", "t"}, {"train-images-idx3-ubyte.gz", "t"},
-                                               {"val-images-idx3-ubyte", "v"},   {"val-images-idx3-ubyte.gz", "v"},
-                                               {"t10k-images-idx3-ubyte", "v"},  {"t10k-images-idx3-ubyte.gz", "v"},
-                                               {"test-images-idx3-ubyte", "v"},  {"test-images-idx3-ubyte.gz", "v"},
-                                               {"data_batch_1.bin", "t"},        {"data_batch_2.bin", "t"},
-                                               {"data_batch_3.bin", "t"},        {"data_batch_4.bin", "t"},
-                                               {"data_batch_5.bin", "t"},        {"test_batch.bin", "v"},
-                                               {"train.bin", "t"},               {"test.bin", "v"},
-                                               {"train.tar", "t"},               {"train.tar.gz", "t"},
-                                               {"val.tar", "v"},                 {"val.tar.gz", "v"},
-                                               {"test.tar", "v"},                {"test.tar.gz", "v"}};
+    static const char *const candidate[][2] = {{"train-images-idx3-ubyte", "t"},
+                                               {"train-images-idx3-ubyte.gz", "t"},
+                                               {"val-images-idx3-ubyte", "v"},
+                                               {"val-images-idx3-ubyte.gz", "v"},
+                                               {"t10k-images-idx3-ubyte", "v"},
+                                               {"t10k-images-idx3-ubyte.gz", "v"},
+                                               {"test-images-idx3-ubyte", "v"},
+                                               {"test-images-idx3-ubyte.gz", "v"},
+                                               {"data_batch_1.bin", "t"},
+                                               {"data_batch_2.bin", "t"},
+                                               {"data_batch_3.bin", "t"},
+                                               {"data_batch_4.bin", "t"},
+                                               {"data_batch_5.bin", "t"},
+                                               {"test_batch.bin", "v"},
+                                               {"train.bin", "t"},
+                                               {"test.bin", "v"},
+                                               {"train.tar", "t"},
+                                               {"train.tar.gz", "t"},
+                                               {"val.tar", "v"},
+                                               {"val.tar.gz", "v"},
+                                               {"test.tar", "v"},
+                                               {"test.tar.gz", "v"}};
     *found = false;
     for (size_t i = 0; i < sizeof candidate / sizeof *candidate; i++) {
         char *full = brim_arena_printf(&s->arena, "%s/%s", path, candidate[i][0]);
@@ -189,7 +212,8 @@ static void strip_common_folder(brim_source *s)
         size_t n = component(first);
         for (size_t i = 0; i < s->items.n; i++) {
             const char *p = s->items.at[i].name;
-            if (component(p) != n || strncmp(p, first, n) || !p[n] || !strchr(p + n + 1, '/')) return;
+            if (component(p) != n || strncmp(p, first, n) || !p[n] || !strchr(p + n + 1, '/'))
+                return;
         }
         for (size_t i = 0; i < s->items.n; i++) s->items.at[i].name += n + 1;
     }
@@ -232,7 +256,9 @@ static brim_status classes_from_folders(brim_dataset *d, const char *path, brim_
         size_t n = component(it->name);
         if (!it->name[n]) {
             free(names.at);
-            return brim_fail(err, BRIM_EFORMAT, "%s: %s lies in no class folder (wants %s/CLASS/IMAGE)", path, it->name, path);
+            return brim_fail(err, BRIM_EFORMAT,
+                             "%s: %s lies in no class folder (wants %s/CLASS/IMAGE)", path,
+                             it->name, path);
         }
         const char *last = names.n ? names.at[names.n - 1] : NULL;
         if (last && strlen(last) == n && !strncmp(last, it->name, n)) continue;
@@ -252,7 +278,8 @@ static brim_status classes_from_folders(brim_dataset *d, const char *path, brim_
     free(names.at);
     if (!d->name) return brim_fail(err, BRIM_ENOMEM, "%s: out of memory", path);
     for (size_t i = 0; i < s->items.n; i++) {
-        char *key = brim_arena_printf(&s->arena, "%.*s", (int)component(s->items.at[i].name), s->items.at[i].name);
+        char *key = brim_arena_printf(&s->arena, "%.*s", (int)component(s->items.at[i].name),
+                                      s->items.at[i].name);
         const char **at = key ? bsearch(&key, d->name, unique, sizeof *d->name, by_text) : NULL;
         if (!at) return brim_fail(err, BRIM_ENOMEM, "%s: out of memory", path);
         s->items.at[i].label = (int)(at - d->name);
@@ -264,7 +291,8 @@ static brim_status classes_from_folders(brim_dataset *d, const char *path, brim_
 static void read_class_list(brim_dataset *d, const char *path)
 {
     const char *slash = strrchr(path, '/');
-    char *file = brim_arena_printf(&d->src.arena, "%.*sclasses.txt", slash ? (int)(slash - path + 1) : 0, path);
+    char *file = brim_arena_printf(&d->src.arena, "%.*sclasses.txt",
+                                   slash ? (int)(slash - path + 1) : 0, path);
     FILE *f = file ? fopen(file, "re") : NULL;
     char line[256];
     for (int k = 0; f && k < d->classes && fgets(line, sizeof line, f); k++) {
@@ -290,7 +318,8 @@ static brim_status classes_from_labels(brim_dataset *d, const char *path, brim_e
 }
 
 /* Brings labels into the order of the names that a checkpoint expects. */
-static brim_status match_names(brim_dataset *d, const char *path, const brim_dataset_opts *o, brim_error *err)
+static brim_status match_names(brim_dataset *d, const char *path, const brim_dataset_opts *o,
+                               brim_error *err)
 {
     if (!o->class_names) return BRIM_OK;
     int *to = BRIM_ARENA_ARRAY(&d->src.arena, int, d->classes + 1);
@@ -301,12 +330,16 @@ static brim_status match_names(brim_dataset *d, const char *path, const brim_dat
         for (int m = 0; m < o->n_class_names; m++)
             if (!strcmp(d->name[k], o->class_names[m])) to[k] = m;
         if (to[k] < 0)
-            return brim_fail(err, BRIM_EINVAL, "%s: class \"%s\" is not among the %d that the model knows (\"%s\", ...)", path,
-                             d->name[k], o->n_class_names, o->n_class_names ? o->class_names[0] : "");
+            return brim_fail(
+                err, BRIM_EINVAL,
+                "%s: class \"%s\" is not among the %d that the model knows (\"%s\", ...)", path,
+                d->name[k], o->n_class_names, o->n_class_names ? o->class_names[0] : "");
     }
-    for (size_t i = 0; i < d->src.items.n; i++) d->src.items.at[i].label = to[d->src.items.at[i].label];
+    for (size_t i = 0; i < d->src.items.n; i++)
+        d->src.items.at[i].label = to[d->src.items.at[i].label];
     for (int m = 0; m < o->n_class_names; m++)
-        if (!(name[m] = brim_arena_strdup(&d->src.arena, o->class_names[m]))) return brim_fail(err, BRIM_ENOMEM, "%s: out of memory", path);
+        if (!(name[m] = brim_arena_strdup(&d->src.arena, o->class_names[m])))
+            return brim_fail(err, BRIM_ENOMEM, "%s: out of memory", path);
     d->name = name;
     d->classes = o->n_class_names;
     return BRIM_OK;
@@ -347,7 +380,8 @@ static brim_status take_fraction(brim_dataset *d, const brim_dataset_opts *o, br
     return BRIM_OK;
 }
 
-static brim_status open_any(brim_dataset *d, const char *path, const brim_dataset_opts *o, bool *own, brim_error *err)
+static brim_status open_any(brim_dataset *d, const char *path, const brim_dataset_opts *o,
+                            bool *own, brim_error *err)
 {
     struct stat st;
     brim_source *s = &d->src;
@@ -358,44 +392,53 @@ static brim_status open_any(brim_dataset *d, const char *path, const brim_datase
     return *own ? BRIM_OK : brim_source_folder(s, path, err);
 }
 
-static brim_status open_set(brim_dataset *d, const char *path, const brim_dataset_opts *o, brim_error *err)
+static brim_status open_set(brim_dataset *d, const char *path, const brim_dataset_opts *o,
+                            brim_error *err)
 {
     bool own = false;
     BRIM_TRY(open_any(d, path, o, &own, err));
     brim_source *s = &d->src;
-    if (s->items.n == 0 && !own) return brim_fail(err, BRIM_EFORMAT, "%s: holds no images that are read (JPEG, PNG or WebP)", path);
+    if (s->items.n == 0 && !own)
+        return brim_fail(err, BRIM_EFORMAT, "%s: holds no images that are read (JPEG, PNG or WebP)",
+                         path);
     bool labelled = s->items.n && s->items.at[0].label >= 0;
     if (!labelled && s->items.n) {
         strip_common_folder(s);
         take_folder_split(s, o->split, &own);
         BRIM_TRY(classes_from_folders(d, path, err));
-    } else BRIM_TRY(classes_from_labels(d, path, err));
+    } else
+        BRIM_TRY(classes_from_labels(d, path, err));
     BRIM_TRY(match_names(d, path, o, err));
-    if (!own && o->split != BRIM_SPLIT_ALL && o->val_fraction > 0) BRIM_TRY(take_fraction(d, o, err));
+    if (!own && o->split != BRIM_SPLIT_ALL && o->val_fraction > 0)
+        BRIM_TRY(take_fraction(d, o, err));
     if (s->items.n == 0)
-        return brim_fail(err, BRIM_EFORMAT, "%s: the %s part is empty (give --val-data, or --val-split 0)", path,
+        return brim_fail(err, BRIM_EFORMAT,
+                         "%s: the %s part is empty (give --val-data, or --val-split 0)", path,
                          o->split == BRIM_SPLIT_VAL ? "validation" : "training");
     d->item = s->items.at;
     d->n = (int64_t)s->items.n;
     return BRIM_OK;
 }
 
-brim_status brim_dataset_open(const char *path, const brim_dataset_opts *opts, brim_dataset **out, brim_error *err)
+brim_status brim_dataset_open(const char *path, const brim_dataset_opts *opts, brim_dataset **out,
+                              brim_error *err)
 {
     *out = NULL;
     brim_dataset *d = brim_calloc(1, sizeof *d);
     if (!d) return brim_fail(err, BRIM_ENOMEM, "%s: out of memory", path);
     brim_arena_init(&d->src.arena);
     brim_status st = open_set(d, path, opts, err);
-    if (st == BRIM_OK) *out = d;
-    else brim_dataset_free(d);
+    if (st == BRIM_OK)
+        *out = d;
+    else
+        brim_dataset_free(d);
     return st;
 }
 
 /* ---- reading ---- */
 
-static brim_status read_file(const brim_dataset *d, const brim_item *it, brim_scratch *scratch, brim_sample *out,
-                             brim_error *err)
+static brim_status read_file(const brim_dataset *d, const brim_item *it, brim_scratch *scratch,
+                             brim_sample *out, brim_error *err)
 {
     char path[4096];
     snprintf(path, sizeof path, "%s/%s", d->src.root, it->name);
@@ -421,18 +464,25 @@ static brim_status read_file(const brim_dataset *d, const brim_item *it, brim_sc
     return BRIM_OK;
 }
 
-brim_status brim_dataset_read(const brim_dataset *d, int64_t i, brim_scratch *scratch, brim_sample *out, brim_error *err)
+brim_status brim_dataset_read(const brim_dataset *d, int64_t i, brim_scratch *scratch,
+                              brim_sample *out, brim_error *err)
 {
     const brim_item *it = &d->item[i];
     if (d->src.root) return read_file(d, it, scratch, out, err);
     const uint8_t *at = d->src.blobs.at[it->blob].at + it->offset;
-    *out = (brim_sample){.bytes = at, .n = it->bytes, .raw = it->channels > 0, .w = it->w, .h = it->h, .channels = it->channels};
+    *out = (brim_sample){.bytes = at,
+                         .n = it->bytes,
+                         .raw = it->channels > 0,
+                         .w = it->w,
+                         .h = it->h,
+                         .channels = it->channels};
     if (!d->src.planar) return BRIM_OK;
     uint8_t *to = brim_scratch_reserve(scratch, it->bytes);
     if (!to) return brim_fail(err, BRIM_ENOMEM, "%s: out of memory", it->name);
     size_t n = (size_t)(it->w * it->h);
     for (size_t p = 0; p < n; p++)
-        for (int c = 0; c < it->channels; c++) to[p * (size_t)it->channels + (size_t)c] = at[(size_t)c * n + p];
+        for (int c = 0; c < it->channels; c++)
+            to[p * (size_t)it->channels + (size_t)c] = at[(size_t)c * n + p];
     out->bytes = to;
     return BRIM_OK;
 }

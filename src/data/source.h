@@ -1,4 +1,5 @@
-/* What dataset.c asks of a kind of storage. A source finds its samples when it is opened and then only reads. */
+/* What dataset.c asks of a kind of storage. A source finds its samples when it is opened and then
+ * only reads. */
 #ifndef BRIM_DATA_SOURCE_H
 #define BRIM_DATA_SOURCE_H
 
@@ -8,10 +9,10 @@
 
 /* A sample as a source knows it. */
 typedef struct brim_item {
-    const char *name;  /* path for messages, and for class and split: "train/cat/1.jpg"; arena */
-    int label;         /* class index when the source knows it (cls files, IDX, CIFAR), else -1 */
-    uint32_t blob;     /* which memory block (archives, raw files) */
-    uint64_t offset;   /* in the block; folders: unused */
+    const char *name; /* path for messages, and for class and split: "train/cat/1.jpg"; arena */
+    int label;        /* class index when the source knows it (cls files, IDX, CIFAR), else -1 */
+    uint32_t blob;    /* which memory block (archives, raw files) */
+    uint64_t offset;  /* in the block; folders: unused */
     uint64_t bytes;
     int w, h, channels; /* raw pixels; 0 for encoded files */
 } brim_item;
@@ -36,9 +37,12 @@ typedef struct brim_source {
 
 /* Each returns BRIM_OK with items found. */
 brim_status brim_source_folder(brim_source *s, const char *path, brim_error *err);
-brim_status brim_source_tar(brim_source *s, const char *path, brim_error *err); /* one archive; may be called again */
-brim_status brim_source_idx(brim_source *s, const char *path, brim_error *err); /* the images file */
-brim_status brim_source_cifar(brim_source *s, const char *path, brim_error *err); /* one .bin file */
+brim_status brim_source_tar(brim_source *s, const char *path,
+                            brim_error *err); /* one archive; may be called again */
+brim_status brim_source_idx(brim_source *s, const char *path,
+                            brim_error *err); /* the images file */
+brim_status brim_source_cifar(brim_source *s, const char *path,
+                              brim_error *err); /* one .bin file */
 
 /* The whole file in memory: mapped, or unpacked when it is gzipped. Index in *blob. */
 brim_status brim_source_load(brim_source *s, const char *path, uint32_t *blob, brim_error *err);

@@ -20,9 +20,11 @@ static int visible(const struct dirent *e)
 
 static brim_status walk(brim_source *s, const char *relative, int depth, brim_error *err);
 
-static brim_status visit(brim_source *s, const char *relative, const char *name, int depth, brim_error *err)
+static brim_status visit(brim_source *s, const char *relative, const char *name, int depth,
+                         brim_error *err)
 {
-    const char *inner = brim_arena_printf(&s->arena, "%s%s%s", relative, *relative ? "/" : "", name);
+    const char *inner =
+        brim_arena_printf(&s->arena, "%s%s%s", relative, *relative ? "/" : "", name);
     const char *full = brim_arena_printf(&s->arena, "%s/%s", s->root, inner);
     struct stat st;
     if (!inner || !full) return brim_fail(err, BRIM_ENOMEM, "%s: out of memory", s->root);
@@ -32,12 +34,14 @@ static brim_status visit(brim_source *s, const char *relative, const char *name,
         s->ignored++;
         return BRIM_OK;
     }
-    return brim_source_add(s, (brim_item){.name = inner, .label = -1, .bytes = (uint64_t)st.st_size}, err);
+    return brim_source_add(
+        s, (brim_item){.name = inner, .label = -1, .bytes = (uint64_t)st.st_size}, err);
 }
 
 static brim_status walk(brim_source *s, const char *relative, int depth, brim_error *err)
 {
-    const char *full = brim_arena_printf(&s->arena, "%s%s%s", s->root, *relative ? "/" : "", relative);
+    const char *full =
+        brim_arena_printf(&s->arena, "%s%s%s", s->root, *relative ? "/" : "", relative);
     if (!full) return brim_fail(err, BRIM_ENOMEM, "%s: out of memory", s->root);
     struct dirent **entry;
     int n = scandir(full, &entry, visible, by_name);

@@ -1,5 +1,5 @@
-/* IDX files (LeCun's MNIST format): big-endian magic 0x0000TTRR, dimensions, data; images u8 [n,h,w] or
- * [n,h,w,c], labels u8 [n] in a file whose name has "labels-idx1" for "images-idx3". */
+/* IDX files (LeCun's MNIST format): big-endian magic 0x0000TTRR, dimensions, data; images u8
+ * [n,h,w] or [n,h,w,c], labels u8 [n] in a file whose name has "labels-idx1" for "images-idx3". */
 #include "data/source.h"
 
 #include <string.h>
@@ -10,8 +10,8 @@ static uint32_t big(const uint8_t *p)
 }
 
 /* Reads the header: u8 data of `rank` dimensions whose product fits the file. */
-static brim_status header(const char *path, const brim_blob *b, int lo, int hi, uint64_t dim[4], size_t *data,
-                          brim_error *err)
+static brim_status header(const char *path, const brim_blob *b, int lo, int hi, uint64_t dim[4],
+                          size_t *data, brim_error *err)
 {
     if (b->n < 8 || b->at[0] || b->at[1] || b->at[2] != 8)
         return brim_fail(err, BRIM_EFORMAT, "%s: not an IDX file of bytes", path);
@@ -25,7 +25,8 @@ static brim_status header(const char *path, const brim_blob *b, int lo, int hi, 
         if (__builtin_mul_overflow(count, dim[k], &count)) count = UINT64_MAX;
     }
     if (count != b->n - *data)
-        return brim_fail(err, BRIM_EFORMAT, "%s: its header tells of %llu bytes, %zu are there (fetch it again)", path,
+        return brim_fail(err, BRIM_EFORMAT,
+                         "%s: its header tells of %llu bytes, %zu are there (fetch it again)", path,
                          (unsigned long long)count, b->n - *data);
     return BRIM_OK;
 }
@@ -33,7 +34,8 @@ static brim_status header(const char *path, const brim_blob *b, int lo, int hi, 
 /* The labels file beside `images`: "images" -> "labels", "idx3" -> "idx1". */
 static char *labels_path(brim_arena *a, const char *images)
 {
-    const char *slash = strrchr(images, '/'), *base = slash ? slash + 1 : images, *at = strstr(base, "images");
+    const char *slash = strrchr(images, '/'), *base = slash ? slash + 1 : images,
+               *at = strstr(base, "images");
     if (!at) return NULL;
     char *out = brim_arena_printf(a, "%.*slabels%s", (int)(at - images), images, at + 6);
     char *idx = out ? strstr(out + (base - images), "idx3") : NULL;
@@ -48,22 +50,32 @@ brim_status brim_source_idx(brim_source *s, const char *path, brim_error *err)
     size_t data, label_data;
     s->kind = "idx";
     const char *beside = labels_path(&s->arena, path);
-    if (!beside) return brim_fail(err, BRIM_EINVAL, "%s: give the file whose name holds \"images\"; labels are found beside it", path);
+    if (!beside)
+        return brim_fail(
+            err, BRIM_EINVAL,
+            "%s: give the file whose name holds \"images\"; labels are found beside it", path);
     BRIM_TRY(brim_source_load(s, path, &images, err));
     BRIM_TRY(brim_source_load(s, beside, &labels, err));
     BRIM_TRY(header(path, &s->blobs.at[images], 3, 4, dim, &data, err));
     BRIM_TRY(header(beside, &s->blobs.at[labels], 1, 1, count, &label_data, err));
     if (dim[0] != count[0])
-        return brim_fail(err, BRIM_EFORMAT, "%s: has %llu images, %s has %llu labels", path, (unsigned long long)dim[0],
-                         beside, (unsigned long long)count[0]);
-    if (dim[1] < 1 || dim[2] < 1 || dim[1] > 65500 || dim[2] > 65500 || (dim[3] != 1 && dim[3] != 3))
+        return brim_fail(err, BRIM_EFORMAT, "%s: has %llu images, %s has %llu labels", path,
+                         (unsigned long long)dim[0], beside, (unsigned long long)count[0]);
+    if (dim[1] < 1 || dim[2] < 1 || dim[1] > 65500 || dim[2] > 65500 ||
+        (dim[3] != 1 && dim[3] != 3))
         return brim_fail(err, BRIM_EFORMAT, "%s: images of %llu x %llu x %llu are not read", path,
-                         (unsigned long long)dim[1], (unsigned long long)dim[2], (unsigned long long)dim[3]);
+                         (unsigned long long)dim[1], (unsigned long long)dim[2],
+                         (unsigned long long)dim[3]);
     const char *name = brim_arena_strdup(&s->arena, path);
     uint64_t bytes = dim[1] * dim[2] * dim[3];
     for (uint64_t i = 0; i < dim[0]; i++) {
-        brim_item it = {.name = name, .label = s->blobs.at[labels].at[label_data + i], .blob = images,
-                        .offset = data + i * bytes, .bytes = bytes, .w = (int)dim[2], .h = (int)dim[1],
+        brim_item it = {.name = name,
+                        .label = s->blobs.at[labels].at[label_data + i],
+                        .blob = images,
+                        .offset = data + i * bytes,
+                        .bytes = bytes,
+                        .w = (int)dim[2],
+                        .h = (int)dim[1],
                         .channels = (int)dim[3]};
         BRIM_TRY(brim_source_add(s, it, err));
     }

@@ -1,5 +1,5 @@
-/* A tar archive (ustar, with GNU and pax long names), read in place: class folders, or WebDataset pairs
- * "key.jpg" + "key.cls". */
+/* A tar archive (ustar, with GNU and pax long names), read in place: class folders, or WebDataset
+ * pairs "key.jpg" + "key.cls". */
 #include "data/source.h"
 
 #include <stdio.h>
@@ -40,7 +40,8 @@ static const char *pax_path(brim_arena *a, const char *at, size_t n)
     while (at < end) {
         size_t len = 0;
         const char *p = at;
-        while (p < end && *p >= '0' && *p <= '9' && len < 1 << 20) len = len * 10 + (size_t)(*p++ - '0');
+        while (p < end && *p >= '0' && *p <= '9' && len < 1 << 20)
+            len = len * 10 + (size_t)(*p++ - '0');
         if (len < 5 || len > (size_t)(end - at) || p >= end || *p != ' ') return found;
         p++;
         if ((size_t)(at + len - p) > 5 && !memcmp(p, "path=", 5))
@@ -54,7 +55,8 @@ static const char *header_name(brim_arena *a, const uint8_t *h)
 {
     int n = (int)strnlen((const char *)h, 100), prefix = 0;
     if (!memcmp(h + 257, "ustar", 5)) prefix = (int)strnlen((const char *)h + 345, 155);
-    if (prefix) return brim_arena_printf(a, "%.*s/%.*s", prefix, (const char *)h + 345, n, (const char *)h);
+    if (prefix)
+        return brim_arena_printf(a, "%.*s/%.*s", prefix, (const char *)h + 345, n, (const char *)h);
     return brim_arena_printf(a, "%.*s", n, (const char *)h);
 }
 
@@ -64,10 +66,10 @@ static bool ends_with(const char *s, const char *end)
     return n >= k && !strcmp(s + n - k, end);
 }
 
-/* A .cls file: the class index as text, for the images of the same key. It is kept as an item without image
- * name until the pairs are joined. */
-static brim_status add_member(brim_source *s, const char *name, uint32_t blob, uint64_t offset, uint64_t bytes,
-                              brim_error *err)
+/* A .cls file: the class index as text, for the images of the same key. It is kept as an item
+ * without image name until the pairs are joined. */
+static brim_status add_member(brim_source *s, const char *name, uint32_t blob, uint64_t offset,
+                              uint64_t bytes, brim_error *err)
 {
     while (!strncmp(name, "./", 2)) name += 2;
     const char *base = strrchr(name, '/');
@@ -76,7 +78,9 @@ static brim_status add_member(brim_source *s, const char *name, uint32_t blob, u
         s->ignored++;
         return BRIM_OK;
     }
-    return brim_source_add(s, (brim_item){.name = name, .label = -1, .blob = blob, .offset = offset, .bytes = bytes}, err);
+    return brim_source_add(
+        s, (brim_item){.name = name, .label = -1, .blob = blob, .offset = offset, .bytes = bytes},
+        err);
 }
 
 static size_t key_length(const char *name)
@@ -95,10 +99,12 @@ static brim_status class_of(const brim_source *s, const brim_item *cls, int *lab
 {
     const char *text = (const char *)s->blobs.at[cls->blob].at + cls->offset;
     int x = 0, k = 0;
-    for (; k < (int)cls->bytes && k < 9 && text[k] >= '0' && text[k] <= '9'; k++) x = x * 10 + text[k] - '0';
+    for (; k < (int)cls->bytes && k < 9 && text[k] >= '0' && text[k] <= '9'; k++)
+        x = x * 10 + text[k] - '0';
     bool rest = k < (int)cls->bytes && text[k] != '\n' && text[k] != '\r' && text[k] != ' ';
     if (k == 0 || k == 9 || rest || x >= 1 << 20)
-        return brim_fail(err, BRIM_EFORMAT, "%s: not a class index (a whole number from 0)", cls->name);
+        return brim_fail(err, BRIM_EFORMAT, "%s: not a class index (a whole number from 0)",
+                         cls->name);
     *label = x;
     return BRIM_OK;
 }
@@ -117,11 +123,12 @@ static brim_status join_pairs(brim_source *s, size_t first, brim_error *err)
         for (int d = -2; d <= 2 && it.label < 0; d++) { /* a key's files are neighbours */
             if ((int64_t)i + d < (int64_t)first || i + (size_t)d >= s->items.n) continue;
             const brim_item *o = &s->items.at[i + (size_t)d];
-            if (o >= &s->items.at[kept] && ends_with(o->name, ".cls") && same_key(&it, o))
+            if (ends_with(o->name, ".cls") && same_key(&it, o))
                 BRIM_TRY(class_of(s, o, &it.label, err));
         }
         if (it.label < 0)
-            return brim_fail(err, BRIM_EFORMAT, "%s: has no .cls file beside it in the archive", it.name);
+            return brim_fail(err, BRIM_EFORMAT, "%s: has no .cls file beside it in the archive",
+                             it.name);
         s->items.at[i].label = it.label;
     }
     for (size_t i = first; i < s->items.n; i++)
@@ -140,17 +147,24 @@ static brim_status scan(brim_source *s, const char *path, uint32_t blob, brim_er
         const uint8_t *h = at + pos;
         uint64_t bytes;
         if (!checksum_fits(h) || !number(h + 124, 12, &bytes))
-            return brim_fail(err, BRIM_EFORMAT, "%s: damaged tar header at byte %zu (make the archive again)", path, pos);
+            return brim_fail(err, BRIM_EFORMAT,
+                             "%s: damaged tar header at byte %zu (make the archive again)", path,
+                             pos);
         pos += BLOCK;
         if (bytes > n - pos)
-            return brim_fail(err, BRIM_EFORMAT, "%s: the archive is cut off at byte %zu (fetch it again)", path, n);
+            return brim_fail(err, BRIM_EFORMAT,
+                             "%s: the archive is cut off at byte %zu (fetch it again)", path, n);
         char type = (char)h[156];
-        if (type == 'L') long_name = brim_arena_printf(&s->arena, "%.*s", (int)(bytes < 4096 ? bytes : 4096), (const char *)at + pos);
-        else if (type == 'x') long_name = pax_path(&s->arena, (const char *)at + pos, bytes < 1 << 20 ? bytes : 0);
+        if (type == 'L')
+            long_name = brim_arena_printf(&s->arena, "%.*s", (int)(bytes < 4096 ? bytes : 4096),
+                                          (const char *)at + pos);
+        else if (type == 'x')
+            long_name = pax_path(&s->arena, (const char *)at + pos, bytes < 1 << 20 ? bytes : 0);
         else {
             const char *name = long_name ? long_name : header_name(&s->arena, h);
             if (!name) return brim_fail(err, BRIM_ENOMEM, "%s: out of memory", path);
-            if (type == '0' || type == 0 || type == '7') BRIM_TRY(add_member(s, name, blob, pos, bytes, err));
+            if (type == '0' || type == 0 || type == '7')
+                BRIM_TRY(add_member(s, name, blob, pos, bytes, err));
             long_name = NULL;
         }
         uint64_t padded = (bytes + BLOCK - 1) / BLOCK * BLOCK;

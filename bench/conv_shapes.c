@@ -62,7 +62,7 @@ typedef struct bench {
     int64_t batch;
     int runs;
     double best_ms[PASSES]; /* sum over the network of the chosen implementation */
-    double prepare_ms;
+    double prepare_ms, workspace_mib;
 } bench;
 
 /* A graph of one node: the pass of layer l. */
@@ -119,6 +119,7 @@ static double measure(bench *b, const brim_impl *impl, const brim_node *n)
         return -1;
     }
     b->prepare_ms = (double)(brim_now_ns() - start) * 1e-6;
+    b->workspace_mib = (double)s.workspace_bytes / 1048576;
     for (int k = 0; k < n->n_in; k++) {
         in[k].data = brim_pages_alloc(bytes_of(&in[k]));
         fill(&in[k]);
@@ -153,9 +154,10 @@ static void measure_layer(bench *b, const layer *l, int pass)
             if (ms < 0) continue;
             if (first) b->best_ms[pass] += ms * l->count;
             first = false;
-            printf("%-15s %-6s %-26s %9.3f ms %8.1f GFLOP/s   prepare %6.2f ms\n", l->name,
-                   pass_names[pass], impl->name, ms, brim_node_cost(n).flops / ms * 1e-6,
-                   b->prepare_ms);
+            printf(
+                "%-15s %-6s %-26s %9.3f ms %8.1f GFLOP/s   prepare %6.2f ms, workspace %6.1f MiB\n",
+                l->name, pass_names[pass], impl->name, ms, brim_node_cost(n).flops / ms * 1e-6,
+                b->prepare_ms, b->workspace_mib);
             fflush(stdout);
         }
     brim_graph_free(g);

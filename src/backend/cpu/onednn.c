@@ -75,6 +75,11 @@ typedef struct window {
     dnnl_dims_t stride, gap, pad;
 } window;
 
+static dnnl_alg_kind_t algorithm(const brim_dnn_problem *p)
+{
+    return p->winograd ? dnnl_convolution_winograd : dnnl_convolution_direct;
+}
+
 static window window_of(const brim_dnn_problem *p)
 {
     window w;
@@ -111,16 +116,16 @@ static dnnl_status_t pd_make(dnnl_primitive_desc_t *pd, brim_dnn_kind kind,
     switch (kind) {
     case BRIM_DNN_CONV:
         return dnnl_convolution_forward_primitive_desc_create(
-            pd, engine, dnnl_forward_training, dnnl_convolution_direct, d->src, d->weights, bias,
-            d->dst, w.stride, w.gap, w.pad, w.pad, attr);
+            pd, engine, dnnl_forward_training, algorithm(p), d->src, d->weights, bias, d->dst,
+            w.stride, w.gap, w.pad, w.pad, attr);
     case BRIM_DNN_CONV_BWD_DATA:
         return dnnl_convolution_backward_data_primitive_desc_create(
-            pd, engine, dnnl_convolution_direct, d->src, d->weights, d->dst, w.stride, w.gap, w.pad,
-            w.pad, forward, attr);
+            pd, engine, algorithm(p), d->src, d->weights, d->dst, w.stride, w.gap, w.pad, w.pad,
+            forward, attr);
     case BRIM_DNN_CONV_BWD_WEIGHT:
         return dnnl_convolution_backward_weights_primitive_desc_create(
-            pd, engine, dnnl_convolution_direct, d->src, d->weights, bias, d->dst, w.stride, w.gap,
-            w.pad, w.pad, forward, attr);
+            pd, engine, algorithm(p), d->src, d->weights, bias, d->dst, w.stride, w.gap, w.pad,
+            w.pad, forward, attr);
     case BRIM_DNN_MATMUL:
         return dnnl_matmul_primitive_desc_create(pd, engine, d->src, d->weights, bias, d->dst,
                                                  attr);
@@ -139,18 +144,17 @@ static dnnl_status_t pd_make(dnnl_primitive_desc_t *pd, brim_dnn_kind kind,
     dnnl_status_t r = dnnl_invalid_arguments;
     switch (kind) {
     case BRIM_DNN_CONV:
-        r = dnnl_dilated_convolution_forward_desc_init(
-            &conv, dnnl_forward_training, dnnl_convolution_direct, &d->src, &d->weights, bias,
-            &d->dst, w.stride, w.gap, w.pad, w.pad);
+        r = dnnl_dilated_convolution_forward_desc_init(&conv, dnnl_forward_training, algorithm(p),
+                                                       &d->src, &d->weights, bias, &d->dst,
+                                                       w.stride, w.gap, w.pad, w.pad);
         break;
     case BRIM_DNN_CONV_BWD_DATA:
-        r = dnnl_dilated_convolution_backward_data_desc_init(&conv, dnnl_convolution_direct,
-                                                             &d->src, &d->weights, &d->dst,
-                                                             w.stride, w.gap, w.pad, w.pad);
+        r = dnnl_dilated_convolution_backward_data_desc_init(
+            &conv, algorithm(p), &d->src, &d->weights, &d->dst, w.stride, w.gap, w.pad, w.pad);
         break;
     case BRIM_DNN_CONV_BWD_WEIGHT:
-        r = dnnl_dilated_convolution_backward_weights_desc_init(&conv, dnnl_convolution_direct,
-                                                                &d->src, &d->weights, bias, &d->dst,
+        r = dnnl_dilated_convolution_backward_weights_desc_init(&conv, algorithm(p), &d->src,
+                                                                &d->weights, bias, &d->dst,
                                                                 w.stride, w.gap, w.pad, w.pad);
         break;
     case BRIM_DNN_MATMUL:

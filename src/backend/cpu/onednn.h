@@ -32,7 +32,8 @@ typedef struct brim_dnn_problem {
     brim_dnn_kind kind;
     brim_dnn_arg src, weights, bias, dst;
     int64_t kernel[2], stride[2], dilation[2], pad[2]; /* convolutions */
-    bool relu;
+    bool winograd; /* convolutions: by Winograd's F(4x4,3x3), or not at all */
+    bool relu;     /* NaN stays NaN */
 } brim_dnn_problem;
 
 /* Operand `index` of the step, as it lies in memory; compute type as from brim_dnn_compute. */

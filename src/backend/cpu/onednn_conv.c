@@ -39,33 +39,56 @@ static brim_dnn_arg weights(const brim_step *s, brim_dnn_arg w)
     return w;
 }
 
-static brim_status conv_prepare(brim_step *s, brim_error *err)
+static brim_dnn_problem conv_problem(const brim_step *s)
 {
     brim_dnn_problem p = problem(s, BRIM_DNN_CONV, s->in[1].shape.dim + 2);
     p.src = brim_dnn_in(s, 0);
     p.weights = weights(s, brim_dnn_in(s, 1));
     if (s->node->n_in > 2 && s->node->in[2]) p.bias = brim_dnn_in(s, 2);
     p.dst = brim_dnn_out(s, 0);
-    return brim_dnn_prepare(s, &p, err);
+    return p;
 }
 
-static brim_status bwd_data_prepare(brim_step *s, brim_error *err)
+static brim_dnn_problem bwd_data_problem(const brim_step *s)
 {
     brim_dnn_problem p = problem(s, BRIM_DNN_CONV_BWD_DATA, s->in[1].shape.dim + 2);
     p.src = brim_dnn_out(s, 0);
     p.weights = weights(s, brim_dnn_in(s, 1));
     p.dst = brim_dnn_in(s, 0);
-    return brim_dnn_prepare(s, &p, err);
+    return p;
 }
 
-static brim_status bwd_weight_prepare(brim_step *s, brim_error *err)
+static brim_dnn_problem bwd_weight_problem(const brim_step *s)
 {
     brim_dnn_problem p = problem(s, BRIM_DNN_CONV_BWD_WEIGHT, NULL);
     p.src = brim_dnn_in(s, 1);
     p.weights = weights(s, brim_dnn_out(s, 0));
     if (s->out_used[1]) p.bias = brim_dnn_out(s, 1);
     p.dst = brim_dnn_in(s, 0);
+    return p;
+}
+
+static brim_dnn_problem any_problem(const brim_step *s)
+{
+    if (s->node->op == &brim_op_conv2d) return conv_problem(s);
+    return s->node->op == &brim_op_conv2d_bwd_data ? bwd_data_problem(s) : bwd_weight_problem(s);
+}
+
+static brim_status direct_prepare(brim_step *s, brim_error *err)
+{
+    brim_dnn_problem p = any_problem(s);
     return brim_dnn_prepare(s, &p, err);
+}
+
+/* Winograd's transforms work in float on blocked layouts; the reorders that lead there also widen
+ * halves. A oneDNN without it gets the direct form. */
+static brim_status winograd_prepare(brim_step *s, brim_error *err)
+{
+    brim_dnn_problem p = any_problem(s);
+    p.winograd = p.src.any = p.dst.any = true;
+    p.src.compute = p.weights.compute = p.bias.compute = p.dst.compute = BRIM_F32;
+    if (brim_dnn_prepare(s, &p, NULL) == BRIM_OK) return BRIM_OK;
+    return direct_prepare(s, err);
 }
 
 static bool supports(const brim_node *n, const char **why)
@@ -75,24 +98,54 @@ static bool supports(const brim_node *n, const char **why)
     return brim_dnn_takes(n->out[0], why);
 }
 
+static bool window_is_3x3(const brim_node *n)
+{
+    bool has_weights = n->op != &brim_op_conv2d_bwd_weight;
+    brim_window w = brim_window_get(n, has_weights ? n->in[1]->shape.dim + 2 : NULL);
+    for (int k = 0; k < 2; k++)
+        if (w.kernel[k] != 3 || w.stride[k] != 1 || w.dilation[k] != 1) return false;
+    return brim_attr_int(n, "groups", 1) == 1;
+}
+
+/* Bounds from bench/conv_shapes on Zen 5: below them the transforms cost more than the saved
+ * products. Against bf16 products, which are twice as fast, it wins only where the direct form
+ * spends much of its time on padding. */
+static bool winograd_pays(const brim_node *n)
+{
+    bool weight = n->op == &brim_op_conv2d_bwd_weight;
+    const brim_value *small = weight || n->op == &brim_op_conv2d_bwd_data ? n->in[0] : n->out[0];
+    const int64_t *y = small->shape.dim, *w = weight ? n->out[0]->shape.dim : n->in[1]->shape.dim;
+    int64_t tiles = y[0] * ((y[2] + 3) / 4) * ((y[3] + 3) / 4),
+            channels = w[0] < w[1] ? w[0] : w[1];
+    if (y[2] < 4 || y[3] < 4 || w[0] % 16 || w[1] % 16) return false;
+    if (brim_dnn_compute(n->in[0]->dtype) == BRIM_BF16)
+        return channels >= 256 && y[2] <= 8 && y[3] <= 8 && tiles >= 128;
+    return channels >= (weight ? 128 : 64) && tiles * channels >= 128 * 256;
+}
+
+static bool winograd_supports(const brim_node *n, const char **why)
+{
+    if (!supports(n, why)) return false;
+    *why = !brim_cpu_features_get()->avx512 ? "the processor has no AVX-512"
+           : !window_is_3x3(n)              ? "not a plain 3x3 window of stride 1"
+           : !winograd_pays(n)              ? "the direct form is faster at this size"
+                                            : NULL;
+    return !*why;
+}
+
+#define IMPL(op_, how, name_)                                                                      \
+    {                                                                                              \
+        .name = "onednn." name_, .op = &brim_op_##op_, .supports = how##supports,                  \
+        .prepare = how##prepare, .run = brim_dnn_run, .release = brim_dnn_release                  \
+    }
+#define direct_supports supports
+
 const brim_impl brim_onednn_conv[] = {
-    {.name = "onednn.conv2d",
-     .op = &brim_op_conv2d,
-     .supports = supports,
-     .prepare = conv_prepare,
-     .run = brim_dnn_run,
-     .release = brim_dnn_release},
-    {.name = "onednn.conv2d_bwd_data",
-     .op = &brim_op_conv2d_bwd_data,
-     .supports = supports,
-     .prepare = bwd_data_prepare,
-     .run = brim_dnn_run,
-     .release = brim_dnn_release},
-    {.name = "onednn.conv2d_bwd_weight",
-     .op = &brim_op_conv2d_bwd_weight,
-     .supports = supports,
-     .prepare = bwd_weight_prepare,
-     .run = brim_dnn_run,
-     .release = brim_dnn_release},
+    IMPL(conv2d, winograd_, "winograd"),
+    IMPL(conv2d_bwd_data, winograd_, "winograd_bwd_data"),
+    IMPL(conv2d_bwd_weight, winograd_, "winograd_bwd_weight"),
+    IMPL(conv2d, direct_, "conv2d"),
+    IMPL(conv2d_bwd_data, direct_, "conv2d_bwd_data"),
+    IMPL(conv2d_bwd_weight, direct_, "conv2d_bwd_weight"),
 };
 const int brim_onednn_conv_count = sizeof brim_onednn_conv / sizeof *brim_onednn_conv;

@@ -11,6 +11,10 @@
     X(brim_cpu_batch_norm)                                                                         \
     X(brim_cpu_cross_entropy)                                                                      \
     X(brim_cpu_optimizer)                                                                          \
+    X(brim_cpu_layer_norm)                                                                         \
+    X(brim_cpu_layout)                                                                             \
+    X(brim_cpu_reduce)                                                                             \
+    X(brim_cpu_step_ops)                                                                           \
     X(brim_cpu_pointwise)                                                                          \
     X(brim_cpu_reference)
 

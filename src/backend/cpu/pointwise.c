@@ -17,14 +17,15 @@ static bool body_of(const brim_node *n, brim_body *b)
     int in[BRIM_BODY_MAX_IN];
     *b = (brim_body){.n_in = n->n_in, .n_out = 1};
     for (int k = 0; k < n->n_in; k++) in[k] = brim_body_load(b, k);
-    b->out[0] = (uint8_t)n->op->scalar(b, n, in);
+    b->out[0] = (uint8_t)(n->op->scalar ? n->op->scalar(b, n, in) : in[0]); /* broadcast_to */
     return !b->full;
 }
 
 static bool supports(const brim_node *n, const char **why)
 {
     brim_body b;
-    if (n->op != &brim_op_fused && !n->op->scalar) return *why = "not pointwise", false;
+    bool copies = n->op == &brim_op_fused || n->op == &brim_op_broadcast_to;
+    if (!copies && !n->op->scalar) return *why = "not pointwise", false;
     if (n->n_in > BRIM_BODY_MAX_IN || n->n_out > BRIM_BODY_MAX_OUT || !body_of(n, &b))
         return *why = "the formula is too long", false;
     bool integers = false;

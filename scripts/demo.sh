@@ -7,5 +7,8 @@ build=${1:-build}
 
 rm -rf runs/demo
 set -x
-"$build/brim" train --model resnet20 --data examples/digits --epochs 10 --batch 64 \
-    --micro-batch 32 --precision auto --out runs/demo
+"$build/brim" train --model resnet8 --data examples/digits --image-size 16 --channels 1 --flip 0 \
+    --epochs 12 --batch 64 --micro-batch 32 --lr 0.2 --schedule onecycle --weight-decay 5e-4 \
+    --precision auto --out runs/demo
+"$build/brim" eval --data examples/digits --split val --weights runs/demo/best.safetensors
+"$build/brim" predict --weights runs/demo/best.safetensors examples/digits/samples

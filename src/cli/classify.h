@@ -42,7 +42,7 @@ typedef struct brim_classify {
          .help = "Images at once"},                                                                \
         {.name = "precision",                                                                      \
          .type = BRIM_OPTION_CHOICE,                                                               \
-         .words = "fp32|bf16|fp16",                                                                \
+         .words = "fp32|bf16|fp16|auto",                                                           \
          .value = "fp32",                                                                          \
          .help = "Of activations and matrix products"},                                            \
         {.name = "threads",                                                                        \

@@ -5,7 +5,9 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* What a command printed may have gone to a full disk: that is a failure, too. */
 static int finish(int status)
@@ -18,8 +20,19 @@ static int finish(int status)
     return brim_cli_failed(NULL, &err);
 }
 
+/* GNU's OpenMP spins for milliseconds at the end of each parallel loop. Where decoding threads or
+ * other programs want the cores, that time is lost to them, so it is kept short unless the user
+ * decided. The runtime reads the variable when it is loaded, before main: hence the second start.
+ */
+static void limit_spinning(char **argv)
+{
+    if (getenv("GOMP_SPINCOUNT") || getenv("OMP_WAIT_POLICY")) return;
+    if (setenv("GOMP_SPINCOUNT", "20000", 0) == 0) execv("/proc/self/exe", argv);
+}
+
 int main(int argc, char **argv)
 {
+    limit_spinning(argv);
     if (argc < 2) {
         brim_verbs_print(stderr);
         return BRIM_EXIT_USAGE;

@@ -1,4 +1,5 @@
 #include "cli/train_options.h"
+#include "backend/cpu/cpu.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -216,7 +217,8 @@ const brim_option brim_train_option_table[] = {
      CHOICE,
      .words = BRIM_PRECISIONS,
      .value = "fp32",
-     .help = "Of activations and matrix products; weights stay in fp32"},
+     .help = "Of activations and matrix products; weights stay in fp32; auto: bf16 where the "
+             "processor has it, else fp32"},
     {.name = "memory", BYTES, .help = "Hard cap on all memory that training takes, such as 8GiB"},
     {.name = "threads",
      INT,
@@ -266,6 +268,10 @@ const brim_option brim_train_option_table[] = {
 brim_dtype brim_precision_at(int choice)
 {
     static const brim_dtype t[] = {BRIM_F32, BRIM_BF16, BRIM_F16};
+    if (choice == 3) {
+        const brim_cpu_features *f = brim_cpu_features_get();
+        return f->avx512_bf16 || f->amx_bf16 ? BRIM_BF16 : BRIM_F32;
+    }
     return choice >= 0 && choice < 3 ? t[choice] : BRIM_F32;
 }
 

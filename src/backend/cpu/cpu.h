@@ -16,6 +16,7 @@
     X(brim_cpu_reduce)                                                                             \
     X(brim_cpu_step_ops)                                                                           \
     X(brim_cpu_pointwise)                                                                          \
+    X(brim_cpu_pool)                                                                               \
     X(brim_cpu_reference)
 
 #define X(name)                                                                                    \

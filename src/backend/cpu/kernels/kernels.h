@@ -113,7 +113,19 @@ typedef struct brim_stretch {
     X(dropout, void,                                                                               \
       (void *y, const void *x, brim_dtype t, int64_t begin, int64_t n, uint64_t key,               \
        uint64_t counter_hi, uint32_t limit, float scale))                                          \
-    X(accumulate, void, (float *acc, const void *g, brim_dtype t, int64_t n, bool first))
+    X(accumulate, void, (float *acc, const void *g, brim_dtype t, int64_t n, bool first))          \
+    /* Pooling of c channels: taps are the pixels of a window, place their positions in it. The    \
+     * largest (the first of equals, NaN above all) and its position; y or index may be NULL. */   \
+    X(window_max, void,                                                                            \
+      (void *y, uint8_t *index, const void *const *tap, const uint8_t *place, int taps,            \
+       brim_dtype t, int64_t c))                                                                   \
+    /* dx = sum of dy of the windows whose index is this pixel's place in them */                  \
+    X(window_pick, void,                                                                           \
+      (void *dx, const void *const *dy, const uint8_t *const *index, const uint8_t *place,         \
+       int taps, brim_dtype t, int64_t c))                                                         \
+    /* y = sum of scale x tap */                                                                   \
+    X(window_sum, void,                                                                            \
+      (void *y, const void *const *tap, const float *scale, int taps, brim_dtype t, int64_t c))
 
 typedef struct brim_kernels {
     const char *isa;

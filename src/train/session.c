@@ -209,7 +209,27 @@ static bool fits(const brim_session *s)
     return !s->opts.memory_cap_bytes || s->plan.total_bytes <= s->opts.memory_cap_bytes;
 }
 
-/* The fewest micro-batches whose plan fits: the number must divide the batch. */
+/* Splits the batch into ever more micro-batches (their number must divide it) until the plan fits.
+ * Some models have a smallest micro-batch, as batch norm wants two values a channel: s->plan is
+ * then of that one. */
+static brim_status fewest_that_fit(brim_session *s, brim_error *err)
+{
+    const int64_t batch = s->opts.batch;
+    for (int64_t k = 1; k <= batch; k++) {
+        brim_error why = {0};
+        brim_plan smallest = s->plan;
+        if (batch % k) continue;
+        brim_status st = try_micro(s, batch / k, k, &why);
+        if (st == BRIM_ESHAPE && k > 1) {
+            s->plan = smallest;
+            return BRIM_OK;
+        }
+        if (st != BRIM_OK) return brim_fail(err, st, "%s", why.text);
+        if (fits(s)) return BRIM_OK;
+    }
+    return BRIM_OK;
+}
+
 static brim_status choose_micro(brim_session *s, brim_error *err)
 {
     const brim_session_opts *o = &s->opts;
@@ -218,11 +238,7 @@ static brim_status choose_micro(brim_session *s, brim_error *err)
     else if (o->micro_batch > 0)
         BRIM_TRY(try_micro(s, o->micro_batch, o->batch / o->micro_batch, err));
     else
-        for (int64_t k = 1; k <= o->batch; k++) {
-            if (o->batch % k) continue;
-            BRIM_TRY(try_micro(s, o->batch / k, k, err));
-            if (fits(s)) break;
-        }
+        BRIM_TRY(fewest_that_fit(s, err));
     if (fits(s)) return BRIM_OK;
     char need[32], cap[32];
     return brim_fail(
@@ -230,8 +246,8 @@ static brim_status choose_micro(brim_session *s, brim_error *err)
         "memory: %s is needed with micro-batches of %lld, the cap is %s (raise --memory%s)",
         brim_bytes_text(need, (double)s->plan.total_bytes), (long long)s->plan.micro_batch,
         brim_bytes_text(cap, (double)o->memory_cap_bytes),
-        s->plan.micro_batch > 1 ? ", lower --micro-batch or leave it out"
-                                : " or choose a smaller model");
+        o->micro_batch > 0 ? ", lower --micro-batch or leave it out"
+                           : " or choose a smaller model or image");
 }
 
 static brim_status check_opts(const brim_session_opts *o, brim_error *err)

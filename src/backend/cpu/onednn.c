@@ -1,4 +1,6 @@
 #include "backend/cpu/onednn.h"
+#include "backend/cpu/kernels/kernels.h"
+#include "backend/cpu/parallel.h"
 #include "backend/cpu/cpu.h"
 #include "base/mem.h"
 
@@ -18,6 +20,8 @@ typedef struct slot {
     dnnl_memory_t inner;      /* the copy that the primitive works on; NULL: works on user */
     dnnl_primitive_t reorder; /* between user and inner */
     size_t offset;            /* of inner in the workspace */
+    int64_t wide;             /* numbers of an fp16 tensor, which is `user` as float; 0: not fp16 */
+    size_t wide_offset;       /* of that copy in the workspace */
 } slot;
 
 typedef struct call {
@@ -283,8 +287,16 @@ static dnnl_status_t slot_make(brim_step *s, call *c, const brim_dnn_arg *a, int
 {
     slot *at = &c->slots[c->n++];
     *at = (slot){.id = id, .output = a->output, .unread = a->unread, .index = a->index};
+    /* oneDNN's conversions from fp16 are scalar code: kernels of our own widen and narrow it. */
+    bool half = a->dtype == BRIM_F16 && !a->unread;
+    if (half) {
+        at->wide = 1;
+        for (int k = 0; k < a->rank; k++) at->wide *= a->dim[k];
+        at->wide_offset = workspace_take(s, (size_t)at->wide * sizeof(float));
+    }
     md_own lies;
-    dnnl_status_t r = desc_make(&lies, a->rank, a->dim, type_of(a->dtype), a->stride);
+    dnnl_status_t r =
+        desc_make(&lies, a->rank, a->dim, half ? dnnl_f32 : type_of(a->dtype), a->stride);
     if (r != dnnl_success) return r;
     bool same = dnnl_memory_desc_equal(REF(lies), want);
     if (!same || a->unread) {
@@ -463,6 +475,23 @@ static void relu(const brim_tensor *y)
     }
 }
 
+/* Between an fp16 tensor and its float copy. */
+static void convert(const slot *at, void *half, float *wide)
+{
+    const brim_kernels *k = brim_kernels_get();
+    int parts = brim_thread_parts(at->wide, 1);
+    BRIM_PARALLEL_FOR(parts)
+    for (int p = 0; p < parts; p++) {
+        int64_t begin = brim_part_begin(at->wide, p, parts);
+        int64_t n = brim_part_begin(at->wide, p + 1, parts) - begin;
+        uint16_t *h = (uint16_t *)half + begin;
+        if (at->output)
+            k->narrow(h, wide + begin, BRIM_F16, n);
+        else
+            k->widen(wide + begin, h, BRIM_F16, n);
+    }
+}
+
 void brim_dnn_run(const brim_step *s)
 {
     const call *c = s->state;
@@ -472,7 +501,9 @@ void brim_dnn_run(const brim_step *s)
     for (int k = 0; k < c->n; k++) {
         const slot *at = &c->slots[k];
         const brim_tensor *t = at->output ? &s->out[at->index] : &s->in[at->index];
-        if (at->user) dnnl_memory_set_data_handle(at->user, t->data);
+        float *wide = (float *)(workspace + at->wide_offset);
+        if (at->wide && !at->output) convert(at, t->data, wide);
+        if (at->user) dnnl_memory_set_data_handle(at->user, at->wide ? (void *)wide : t->data);
         if (at->inner) dnnl_memory_set_data_handle(at->inner, workspace + at->offset);
         if (at->reorder && !at->output) reorder(at);
         args[n++] = (dnnl_exec_arg_t){at->id, at->inner ? at->inner : at->user};
@@ -482,8 +513,12 @@ void brim_dnn_run(const brim_step *s)
         args[n++] = (dnnl_exec_arg_t){DNNL_ARG_SCRATCHPAD, c->scratchpad};
     }
     execute(c->primitive, n, args);
-    for (int k = 0; k < c->n; k++)
-        if (c->slots[k].reorder && c->slots[k].output) reorder(&c->slots[k]);
+    for (int k = 0; k < c->n; k++) {
+        const slot *at = &c->slots[k];
+        if (at->reorder && at->output) reorder(at);
+        if (at->wide && at->output)
+            convert(at, s->out[at->index].data, (float *)(workspace + at->wide_offset));
+    }
     if (c->relu) relu(&s->out[0]);
 }
 

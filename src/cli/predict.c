@@ -132,14 +132,17 @@ static brim_status decode(predictor *p, const char *path, uint8_t *out, brim_err
     char *bytes;
     brim_sample s = {0};
     brim_image im;
+    brim_image_info info;
     BRIM_TRY(brim_file_read(path, (size_t)1 << 30, &bytes, &s.n, err));
     s.bytes = (const uint8_t *)bytes;
-    brim_status st = brim_image_decode(p->decoder, &s, m->channels, 0, 0, &im, err);
+    brim_status st = brim_image_probe(&s, &info, err);
     if (st == BRIM_OK) {
         brim_augment a = {.crop_ratio = p->c.card.crop_ratio};
-        brim_crop c = brim_crop_centre(&a, im.w, im.h, m->width, m->height);
-        st = brim_resize(&p->resizer, &im, c.x0 * im.w, c.y0 * im.h, c.x1 * im.w, c.y1 * im.h, out,
-                         m->width, m->height, err);
+        brim_crop c = brim_crop_centre(&a, info.w, info.h, m->width, m->height);
+        brim_view view = brim_crop_view(&c, m->width, m->height);
+        st = brim_image_decode(p->decoder, &s, &info, m->channels, &view, &im, err);
+        if (st == BRIM_OK)
+            st = brim_crop_draw(&p->resizer, &im, &c, false, out, m->width, m->height, err);
     }
     free(bytes);
     return st;

@@ -9,6 +9,7 @@
 /* The part of the upright image, in units of its width and height, that becomes the output. */
 typedef struct brim_crop {
     double x0, y0, x1, y1;
+    bool alone; /* pixels outside it have no part in the result, as if cut out first */
 } brim_crop;
 
 /* torchvision's RandomResizedCrop.get_params: ten tries for a box of random area and aspect, else
@@ -16,6 +17,12 @@ typedef struct brim_crop {
 brim_crop brim_crop_random(const brim_augment *a, int w, int h, brim_rng *r);
 /* Shorter side to size / crop_ratio, then the centre. */
 brim_crop brim_crop_centre(const brim_augment *a, int w, int h, int out_w, int out_h);
+
+/* What a decoder needs to know to make w x h pixels of the crop. */
+brim_view brim_crop_view(const brim_crop *c, int w, int h);
+/* The crop of the image that `im` is, or is a part of, to w x h at out. */
+brim_status brim_crop_draw(brim_resizer *r, const brim_image *im, const brim_crop *c, bool flip,
+                           uint8_t *out, int w, int h, brim_error *err);
 
 /* In place, [h,w,c]. */
 void brim_flip(uint8_t *pixels, int w, int h, int channels);

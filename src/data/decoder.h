@@ -5,6 +5,8 @@
 #include "data/image.h"
 
 enum { BRIM_IMAGE_MAX_SIDE = 65500 };
+/* Behind every image in memory: vector loads may read, never use, so many bytes more. */
+enum { BRIM_IMAGE_SLACK = 32 };
 #define BRIM_IMAGE_MAX_BYTES ((size_t)1 << 30)
 
 struct brim_decoder {
@@ -13,35 +15,41 @@ struct brim_decoder {
     brim_scratch extra;  /* rows, 16-bit or CMYK data */
 };
 
-/* NULL when out of memory. */
+/* At least `bytes` bytes and BRIM_IMAGE_SLACK more. NULL when out of memory. */
 uint8_t *brim_scratch_reserve(brim_scratch *s, size_t bytes);
 
 /* Refuses sizes beyond the limits. */
 brim_status brim_image_check_size(int64_t w, int64_t h, int channels, brim_error *err);
 
-/* What a format's file does: pixels of 1 or 3 channels into d->pixels, not yet rotated;
- * *orientation is the EXIF value (1 when absent). want_w, want_h: lower bound of the size needed,
- * before rotation (0: full). */
+/* What a format's file does: pixels of 1 or 3 channels into d->pixels, not yet rotated. */
 typedef struct brim_decode_job {
     const uint8_t *bytes;
     size_t n;
     int channels;
-    int want_w, want_h;
-    int w, h;        /* result: size of what was decoded */
-    int orientation; /* result */
+    brim_view view;  /* before rotation; all of it by default */
+    brim_image made; /* result, before rotation */
 } brim_decode_job;
 
 brim_status brim_jpeg_decode(brim_decoder *d, brim_decode_job *j, brim_error *err);
 brim_status brim_png_decode(brim_decoder *d, brim_decode_job *j, brim_error *err);
 brim_status brim_webp_decode(brim_decoder *d, brim_decode_job *j, brim_error *err);
 
-/* Full size before rotation, and orientation, from the header. */
-brim_status brim_jpeg_probe(const brim_decode_job *in, int *w, int *h, int *orientation,
-                            brim_error *err);
-brim_status brim_png_probe(const brim_decode_job *in, int *w, int *h, int *orientation,
-                           brim_error *err);
-brim_status brim_webp_probe(const brim_decode_job *in, int *w, int *h, int *orientation,
-                            brim_error *err);
+/* The header; width and height before rotation. */
+brim_status brim_jpeg_probe(const brim_decode_job *in, brim_image_info *out, brim_error *err);
+brim_status brim_png_probe(const brim_decode_job *in, brim_image_info *out, brim_error *err);
+brim_status brim_webp_probe(const brim_decode_job *in, brim_image_info *out, brim_error *err);
+
+/* An image that is all there, rows packed. */
+static inline brim_image brim_image_whole(int w, int h, int channels, const uint8_t *pixels)
+{
+    return (brim_image){.w = w,
+                        .h = h,
+                        .channels = channels,
+                        .stride = (size_t)w * (size_t)channels,
+                        .pixels = pixels,
+                        .full_w = w,
+                        .full_h = h};
+}
 
 /* Orientation (1..8) in an EXIF block that starts at its TIFF header; 1 when there is none or it is
  * damaged. */

@@ -8,7 +8,7 @@ uint8_t *brim_scratch_reserve(brim_scratch *s, size_t bytes)
 {
     if (bytes <= s->cap && s->at) return s->at;
     free(s->at);
-    s->at = brim_malloc(bytes);
+    s->at = brim_malloc(bytes + BRIM_IMAGE_SLACK);
     s->cap = s->at ? bytes : 0;
     return s->at;
 }
@@ -42,76 +42,106 @@ brim_status brim_image_check_size(int64_t w, int64_t h, int channels, brim_error
 
 typedef struct format {
     brim_status (*decode)(brim_decoder *d, brim_decode_job *j, brim_error *err);
-    brim_status (*probe)(const brim_decode_job *in, int *w, int *h, int *orientation,
-                         brim_error *err);
+    brim_status (*probe)(const brim_decode_job *in, brim_image_info *out, brim_error *err);
 } format;
 
+static const format formats[] = {
+    [BRIM_IMAGE_JPEG] = {brim_jpeg_decode, brim_jpeg_probe},
+    [BRIM_IMAGE_PNG] = {brim_png_decode, brim_png_probe},
+    [BRIM_IMAGE_WEBP] = {brim_webp_decode, brim_webp_probe},
+};
+
+/* NULL: none that is known. */
 static const format *recognise(const uint8_t *p, size_t n)
 {
-    static const format jpeg = {brim_jpeg_decode, brim_jpeg_probe},
-                        png = {brim_png_decode, brim_png_probe},
-                        webp = {brim_webp_decode, brim_webp_probe};
-    if (n >= 3 && p[0] == 0xff && p[1] == 0xd8 && p[2] == 0xff) return &jpeg;
-    if (n >= 8 && !memcmp(p, "\x89PNG\r\n\x1a\n", 8)) return &png;
-    if (n >= 12 && !memcmp(p, "RIFF", 4) && !memcmp(p + 8, "WEBP", 4)) return &webp;
+    if (n >= 3 && p[0] == 0xff && p[1] == 0xd8 && p[2] == 0xff) return &formats[BRIM_IMAGE_JPEG];
+    if (n >= 8 && !memcmp(p, "\x89PNG\r\n\x1a\n", 8)) return &formats[BRIM_IMAGE_PNG];
+    if (n >= 12 && !memcmp(p, "RIFF", 4) && !memcmp(p + 8, "WEBP", 4))
+        return &formats[BRIM_IMAGE_WEBP];
     return NULL;
 }
 
-static brim_status unknown(brim_error *err)
-{
-    return brim_fail(err, BRIM_EFORMAT, "image: neither JPEG, PNG nor WebP");
-}
-
-brim_status brim_image_probe(const brim_sample *s, int *w, int *h, brim_error *err)
+brim_status brim_image_probe(const brim_sample *s, brim_image_info *info, brim_error *err)
 {
     if (s->raw) {
-        *w = s->w;
-        *h = s->h;
+        *info = (brim_image_info){BRIM_IMAGE_RAW, s->w, s->h, 1, s->channels, 8};
         return BRIM_OK;
     }
     const format *f = recognise(s->bytes, s->n);
-    if (!f) return unknown(err);
-    brim_decode_job j = {.bytes = s->bytes, .n = s->n};
-    int turn;
-    BRIM_TRY(f->probe(&j, w, h, &turn, err));
-    if (turn >= 5) {
-        int t = *w;
-        *w = *h;
-        *h = t;
+    if (!f) return brim_fail(err, BRIM_EFORMAT, "image: neither JPEG, PNG nor WebP");
+    BRIM_TRY(f->probe(&(brim_decode_job){.bytes = s->bytes, .n = s->n}, info, err));
+    if (info->orientation >= 5) {
+        int t = info->w;
+        info->w = info->h;
+        info->h = t;
     }
-    return BRIM_OK;
+    return brim_image_check_size(info->w, info->h, 3, err);
 }
 
-/* EXIF orientation: where pixel (x, y) of the upright image comes from. */
-static void turn_pixels(const uint8_t *in, uint8_t *out, int w, int h, int c, int orientation)
+/* EXIF orientation says how the stored image becomes the upright one: the stored one is mirrored
+ * left to right or top to bottom, and its rows may be the upright one's columns. */
+typedef struct turn {
+    bool swap, mirror_x, mirror_y; /* the mirrors are of the stored axes */
+} turn;
+
+static turn turn_of(int o)
 {
-    bool swap = orientation >= 5;
-    int ow = swap ? h : w, oh = swap ? w : h;
+    return (turn){o >= 5 && o <= 8, o == 2 || o == 3 || o == 7 || o == 8,
+                  o == 3 || o == 4 || o == 6 || o == 7};
+}
+
+/* Where pixel (x, y) of the upright image comes from. */
+static void turn_pixels(const brim_image *in, uint8_t *out, turn t)
+{
+    int w = in->w, h = in->h, ow = t.swap ? h : w, oh = t.swap ? w : h;
+    size_t c = (size_t)in->channels;
     for (int y = 0; y < oh; y++)
-        for (int x = 0; x < ow; x++) {
-            int sx = swap ? y : x, sy = swap ? x : y;
-            if (orientation == 2 || orientation == 3 || orientation == 7 || orientation == 8)
-                sx = w - 1 - sx;
-            if (orientation == 3 || orientation == 4 || orientation == 6 || orientation == 7)
-                sy = h - 1 - sy;
-            memcpy(out + ((size_t)y * (size_t)ow + (size_t)x) * (size_t)c,
-                   in + ((size_t)sy * (size_t)w + (size_t)sx) * (size_t)c, (size_t)c);
+        for (int x = 0; x < ow; x++, out += c) {
+            int sx = t.swap ? y : x, sy = t.swap ? x : y;
+            if (t.mirror_x) sx = w - 1 - sx;
+            if (t.mirror_y) sy = h - 1 - sy;
+            memcpy(out, in->pixels + (size_t)sy * in->stride + (size_t)sx * c, c);
         }
 }
 
-static brim_status upright(brim_decoder *d, const brim_decode_job *j, brim_image *out,
+/* The view of the upright image, as one of the stored image. */
+static brim_view stored_view(const brim_view *v, turn t)
+{
+    brim_view s = *v;
+    if (t.swap) s = (brim_view){v->y0, v->x0, v->y1, v->x1, v->min_h, v->min_w};
+    brim_view m = s;
+    if (t.mirror_x) {
+        m.x0 = 1 - s.x1;
+        m.x1 = 1 - s.x0;
+    }
+    if (t.mirror_y) {
+        m.y0 = 1 - s.y1;
+        m.y1 = 1 - s.y0;
+    }
+    return m;
+}
+
+static brim_status upright(brim_decoder *d, const brim_image *in, int orientation, brim_image *out,
                            brim_error *err)
 {
-    *out = (brim_image){j->w, j->h, j->channels, d->pixels.at};
-    if (j->orientation <= 1 || j->orientation > 8) return BRIM_OK;
-    size_t bytes = (size_t)j->w * (size_t)j->h * (size_t)j->channels;
-    uint8_t *to = brim_scratch_reserve(&d->turned, bytes);
+    *out = *in;
+    if (orientation <= 1 || orientation > 8) return BRIM_OK;
+    turn t = turn_of(orientation);
+    size_t row = (size_t)(t.swap ? in->h : in->w) * (size_t)in->channels;
+    uint8_t *to = brim_scratch_reserve(&d->turned, row * (size_t)(t.swap ? in->w : in->h));
     if (!to) return brim_fail(err, BRIM_ENOMEM, "image: out of memory");
-    turn_pixels(d->pixels.at, to, j->w, j->h, j->channels, j->orientation);
+    turn_pixels(in, to, t);
+    int left = t.mirror_x ? in->full_w - in->left - in->w : in->left;
+    int top = t.mirror_y ? in->full_h - in->top - in->h : in->top;
     out->pixels = to;
-    if (j->orientation >= 5) {
-        out->w = j->h;
-        out->h = j->w;
+    out->stride = row;
+    out->left = t.swap ? top : left;
+    out->top = t.swap ? left : top;
+    if (t.swap) {
+        out->w = in->h;
+        out->h = in->w;
+        out->full_w = in->full_h;
+        out->full_h = in->full_w;
     }
     return BRIM_OK;
 }
@@ -132,23 +162,17 @@ static brim_status from_raw(brim_decoder *d, const brim_sample *s, int channels,
             else
                 to[i] = brim_luma(s->bytes[3 * i], s->bytes[3 * i + 1], s->bytes[3 * i + 2]);
         }
-    *out = (brim_image){s->w, s->h, channels, to};
+    *out = brim_image_whole(s->w, s->h, channels, to);
     return BRIM_OK;
 }
 
-brim_status brim_image_decode(brim_decoder *d, const brim_sample *s, int channels, int min_w,
-                              int min_h, brim_image *out, brim_error *err)
+brim_status brim_image_decode(brim_decoder *d, const brim_sample *s, const brim_image_info *info,
+                              int channels, const brim_view *view, brim_image *out, brim_error *err)
 {
-    if (s->raw) return from_raw(d, s, channels, out, err);
-    const format *f = recognise(s->bytes, s->n);
-    if (!f) return unknown(err);
-    brim_decode_job j = {.bytes = s->bytes, .n = s->n, .channels = channels, .orientation = 1};
-    if (min_w > 0 && min_h > 0) { /* before rotation either side may be the longer */
-        int w, h;
-        BRIM_TRY(f->probe(&j, &w, &h, &j.orientation, err));
-        j.want_w = j.orientation >= 5 ? min_h : min_w;
-        j.want_h = j.orientation >= 5 ? min_w : min_h;
-    }
-    BRIM_TRY(f->decode(d, &j, err));
-    return upright(d, &j, out, err);
+    static const brim_view all = {0, 0, 1, 1, 0, 0};
+    if (info->format == BRIM_IMAGE_RAW) return from_raw(d, s, channels, out, err);
+    brim_decode_job j = {.bytes = s->bytes, .n = s->n, .channels = channels};
+    j.view = stored_view(view ? view : &all, turn_of(info->orientation));
+    BRIM_TRY(formats[info->format].decode(d, &j, err));
+    return upright(d, &j.made, info->orientation, out, err);
 }

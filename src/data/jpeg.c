@@ -2,6 +2,7 @@
  * the transform is undone when less than the full size is wanted. */
 #include "data/decoder.h"
 
+#include <math.h>
 #include <setjmp.h>
 #include <stdio.h>
 #include <string.h>
@@ -64,7 +65,7 @@ static brim_status refuse(const reader *r, brim_error *err)
     return brim_fail(err, BRIM_EFORMAT, "JPEG: %s", r->why[0] ? r->why : "damaged");
 }
 
-brim_status brim_jpeg_probe(const brim_decode_job *in, int *w, int *h, int *turn, brim_error *err)
+brim_status brim_jpeg_probe(const brim_decode_job *in, brim_image_info *out, brim_error *err)
 {
     reader r;
     if (setjmp(r.escape)) {
@@ -72,24 +73,54 @@ brim_status brim_jpeg_probe(const brim_decode_job *in, int *w, int *h, int *turn
         return refuse(&r, err);
     }
     begin(&r, in->bytes, in->n);
-    *w = (int)r.c.image_width;
-    *h = (int)r.c.image_height;
-    *turn = orientation(&r);
+    *out = (brim_image_info){.format = BRIM_IMAGE_JPEG,
+                             .w = (int)r.c.image_width,
+                             .h = (int)r.c.image_height,
+                             .orientation = orientation(&r),
+                             .channels = r.c.num_components,
+                             .depth = 8};
     jpeg_destroy_decompress(&r.c);
     return BRIM_OK;
 }
 
-/* The smallest k/8 of the full size that still covers what is wanted. */
-static void choose_scale(struct jpeg_decompress_struct *c, const brim_decode_job *j)
+/* The smallest size, full, a half, a quarter or an eighth (those the library has vector code for),
+ * at which the view still has the pixels that are wanted. */
+static void choose_scale(struct jpeg_decompress_struct *c, const brim_view *v)
 {
     static const unsigned steps[] = {1, 2, 4, 8};
     c->scale_denom = 8;
     c->scale_num = 8;
-    if (!j->want_w || !j->want_h) return;
+    if (!v->min_w || !v->min_h) return;
     for (size_t i = 0; i < 4; i++) {
         c->scale_num = steps[i];
         jpeg_calc_output_dimensions(c);
-        if ((int)c->output_width >= j->want_w && (int)c->output_height >= j->want_h) return;
+        if ((v->x1 - v->x0) * c->output_width >= v->min_w &&
+            (v->y1 - v->y0) * c->output_height >= v->min_h)
+            return;
+    }
+}
+
+/* Leaves out what lies outside the view. Columns go by whole blocks, and the library's smooth
+ * upsampling of colour would lack a neighbour at the cut, so the cut lies one block further out on
+ * each side; the same for rows above. Called after jpeg_start_decompress. */
+static void choose_part(struct jpeg_decompress_struct *c, const brim_view *v, brim_image *part)
+{
+    int w = (int)c->output_width, h = (int)c->output_height;
+    int bw = c->max_h_samp_factor * (int)c->scale_num,
+        bh = c->max_v_samp_factor * (int)c->scale_num;
+    int x0 = (int)floor(v->x0 * w) - bw - 2, x1 = (int)ceil(v->x1 * w) + bw + 2;
+    int y0 = (int)floor(v->y0 * h) - bh - 2, y1 = (int)ceil(v->y1 * h) + 2;
+    *part = (brim_image){.full_w = w, .full_h = h, .w = w, .h = y1 < h ? y1 : h};
+    if (x0 > 0 || x1 < w) {
+        JDIMENSION from = (JDIMENSION)(x0 > 0 ? x0 : 0);
+        JDIMENSION n = (JDIMENSION)(x1 < w ? x1 : w) - from;
+        jpeg_crop_scanline(c, &from, &n);
+        part->left = (int)from;
+        part->w = (int)n;
+    }
+    if (y0 > 0) {
+        part->top = (int)jpeg_skip_scanlines(c, (JDIMENSION)y0);
+        part->h -= part->top;
     }
 }
 
@@ -118,28 +149,32 @@ static brim_status read_rows(reader *r, brim_decoder *d, brim_decode_job *j, bri
     bool four = c->num_components == 4;
     BRIM_TRY(brim_image_check_size(c->image_width, c->image_height, four ? 4 : j->channels, err));
     c->out_color_space = four ? JCS_CMYK : j->channels == 1 ? JCS_GRAYSCALE : JCS_RGB;
-    choose_scale(c, j);
+    choose_scale(c, &j->view);
     jpeg_start_decompress(c);
-    size_t w = c->output_width, h = c->output_height, row = w * (size_t)j->channels;
+    choose_part(c, &j->view, &j->made);
+    size_t w = (size_t)j->made.w, h = (size_t)j->made.h, row = w * (size_t)j->channels;
     uint8_t *pixels = brim_scratch_reserve(&d->pixels, row * h);
     uint8_t *cmyk = four ? brim_scratch_reserve(&d->extra, w * 4) : NULL;
     if (!pixels || (four && !cmyk)) return brim_fail(err, BRIM_ENOMEM, "JPEG: out of memory");
-    while (c->output_scanline < h) {
+    for (size_t y = 0; y < h;) {
         JSAMPROW to[8];
-        uint8_t *at = pixels + row * c->output_scanline;
+        uint8_t *at = pixels + row * y;
         if (four) {
             to[0] = cmyk;
-            if (jpeg_read_scanlines(c, to, 1) != 1) break;
+            jpeg_read_scanlines(c, to, 1);
             cmyk_row(cmyk, at, (int)w, j->channels, c->saw_Adobe_marker);
+            y++;
             continue;
         }
         unsigned n = 0;
-        for (; n < 8 && c->output_scanline + n < h; n++) to[n] = at + row * n;
-        if (!jpeg_read_scanlines(c, to, n)) break;
+        for (; n < 8 && y + n < h; n++) to[n] = at + row * n;
+        y += jpeg_read_scanlines(c, to, n);
     }
-    jpeg_finish_decompress(c);
-    j->w = (int)w;
-    j->h = (int)h;
+    if (c->output_scanline == c->output_height)
+        jpeg_finish_decompress(c); /* sees what is missing */
+    j->made.channels = j->channels;
+    j->made.stride = row;
+    j->made.pixels = pixels;
     return BRIM_OK;
 }
 
@@ -151,7 +186,6 @@ brim_status brim_jpeg_decode(brim_decoder *d, brim_decode_job *j, brim_error *er
         return refuse(&r, err);
     }
     begin(&r, j->bytes, j->n);
-    j->orientation = orientation(&r);
     brim_status st = read_rows(&r, d, j, err);
     if (st == BRIM_OK && r.warnings) st = refuse(&r, err);
     jpeg_destroy_decompress(&r.c);

@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "data/mix.h"
 #include "data/worker.h"
 
 #include <pthread.h>
@@ -16,7 +17,7 @@ enum { CHUNK = 8 }; /* rows a worker takes at once */
 
 typedef struct slot {
     brim_batch b;
-    int64_t left; /* rows not finished yet */
+    int64_t left; /* rows not finished yet, and 1 more while the batch is to be mixed */
 } slot;
 
 struct brim_pipeline {
@@ -74,12 +75,17 @@ static int64_t rows_in(const brim_pipeline *p, int64_t batch)
     return left < p->o.batch ? left : p->o.batch;
 }
 
+static bool mixes(const brim_pipeline *p)
+{
+    return p->o.augment.mixup > 0 || p->o.augment.cutmix > 0;
+}
+
 /* Under the lock: makes the slot of a batch ready to be filled. */
 static void open_slot(brim_pipeline *p, int64_t batch)
 {
     slot *s = &p->slots[batch % p->o.ring];
     int64_t n = rows_in(p, batch);
-    s->left = n;
+    s->left = n + (mixes(p) ? 1 : 0);
     s->b.index = batch;
     s->b.n = n;
     s->b.damaged = s->b.decode_ns = 0;
@@ -126,6 +132,14 @@ static int64_t fill(brim_pipeline *p, brim_worker *w, int64_t epoch, int64_t fir
     return bad;
 }
 
+/* Mixes a batch of which every row is there; called without the lock. */
+static void mix(brim_pipeline *p, brim_worker *w, int64_t epoch, int64_t batch)
+{
+    brim_rng r;
+    brim_rng_init(&r, p->o.seed ^ 0x6272696d6d697875u, (uint64_t)epoch << 40 ^ (uint64_t)batch);
+    brim_mix(&p->o, &p->slots[batch % p->o.ring].b, w->tmp.at, &r);
+}
+
 /* Under the lock: is there a row to take? */
 static bool has_work(const brim_pipeline *p)
 {
@@ -150,7 +164,6 @@ static void work_once(brim_pipeline *p, brim_worker *w)
     int64_t bad = fill(p, w, epoch, first, n, damaged, one);
     int64_t ns = brim_now_ns() - start;
     pthread_mutex_lock(&p->lock);
-    p->busy--;
     slot *s = &p->slots[batch % p->o.ring];
     for (int64_t k = 0; k < n; k++)
         if (damaged[k]) warn_once(p, p->order[first + k], &one[k]);
@@ -158,7 +171,14 @@ static void work_once(brim_pipeline *p, brim_worker *w)
         s->b.damaged += bad;
         s->b.decode_ns += ns;
         s->left -= n;
+        if (s->left == 1 && mixes(p)) { /* this was the last row */
+            pthread_mutex_unlock(&p->lock);
+            mix(p, w, epoch, batch);
+            pthread_mutex_lock(&p->lock);
+            s->left = 0;
+        }
     }
+    p->busy--;
     pthread_cond_broadcast(&p->ready);
 }
 

@@ -64,7 +64,7 @@ static int orientation(reader *r)
     return png_get_eXIf_1(r->png, r->info, &n, &exif) && exif ? brim_exif_orientation(exif, n) : 1;
 }
 
-brim_status brim_png_probe(const brim_decode_job *in, int *w, int *h, int *turn, brim_error *err)
+brim_status brim_png_probe(const brim_decode_job *in, brim_image_info *out, brim_error *err)
 {
     reader r;
     if (!open_reader(&r, in->bytes, in->n))
@@ -74,9 +74,16 @@ brim_status brim_png_probe(const brim_decode_job *in, int *w, int *h, int *turn,
         return brim_fail(err, BRIM_EFORMAT, "PNG: %s", r.src.why);
     }
     png_read_info(r.png, r.info);
-    *w = (int)png_get_image_width(r.png, r.info);
-    *h = (int)png_get_image_height(r.png, r.info);
-    *turn = orientation(&r);
+    *out = (brim_image_info){.format = BRIM_IMAGE_PNG,
+                             .w = (int)png_get_image_width(r.png, r.info),
+                             .h = (int)png_get_image_height(r.png, r.info),
+                             .orientation = orientation(&r),
+                             .channels = png_get_channels(r.png, r.info),
+                             .depth = png_get_bit_depth(r.png, r.info)};
+    if (png_get_color_type(r.png, r.info) == PNG_COLOR_TYPE_PALETTE) {
+        out->channels = 3;
+        out->depth = 8;
+    }
     png_destroy_read_struct(&r.png, &r.info, NULL);
     return BRIM_OK;
 }
@@ -122,9 +129,7 @@ static brim_status read_image(reader *r, brim_decoder *d, brim_decode_job *j, br
         else
             out[i] = brim_luma(raw[3 * i], raw[3 * i + 1], raw[3 * i + 2]);
     }
-    j->w = (int)w;
-    j->h = (int)h;
-    j->orientation = orientation(r);
+    j->made = brim_image_whole((int)w, (int)h, j->channels, out);
     return BRIM_OK;
 }
 

@@ -1,6 +1,7 @@
 /* Resampling with a triangle filter that widens when shrinking, as Pillow's BILINEAR and
- * torchvision's antialiased bilinear: 8-bit in and out, horizontal pass first, 22-bit fixed-point
- * weights. */
+ * torchvision's antialiased bilinear: 8-bit in and out, horizontal pass first, rounded in between.
+ * Weights have 15 bits instead of Pillow's 22, so that two taps take one instruction: a value may
+ * differ by one. Every processor gives the same bits. */
 #ifndef BRIM_DATA_RESIZE_H
 #define BRIM_DATA_RESIZE_H
 
@@ -12,9 +13,15 @@ typedef struct brim_resizer {
 } brim_resizer;
 void brim_resizer_release(brim_resizer *r);
 
-/* The box [x0,x1) x [y0,y1) of `in` to w x h at `out` (packed). The box may be fractional and must
- * lie inside. */
-brim_status brim_resize(brim_resizer *r, const brim_image *in, double x0, double y0, double x1,
-                        double y1, uint8_t *out, int w, int h, brim_error *err);
+/* A box in pixels of `in` (fractional, inside it). Pixels of `in` around the box are used where the
+ * filter reaches them. */
+typedef struct brim_box {
+    double x0, y0, x1, y1;
+} brim_box;
+
+/* The box to w x h at `out`, packed; flip mirrors left to right. in->pixels must be followed by
+ * BRIM_IMAGE_SLACK readable bytes, as a decoder's are. */
+brim_status brim_resize(brim_resizer *r, const brim_image *in, brim_box box, bool flip,
+                        uint8_t *out, int w, int h, brim_error *err);
 
 #endif

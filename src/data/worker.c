@@ -1,8 +1,9 @@
 #include "data/worker.h"
 #include "base/mem.h"
+#include "data/color.h"
 #include "data/decoder.h"
+#include "data/randaugment.h"
 
-#include <math.h>
 #include <string.h>
 
 enum { CACHE_MAX_PIXELS = 128 * 128 };
@@ -25,15 +26,15 @@ void brim_worker_release(brim_worker *w)
     brim_resizer_release(&w->resizer);
 }
 
+/* Keeps a whole image for the next epochs while there is room. */
 static void keep(brim_worker *w, int64_t i, const brim_image *im)
 {
-    size_t bytes = (size_t)im->w * (size_t)im->h * (size_t)im->channels;
-    if (im->w * im->h > CACHE_MAX_PIXELS) return;
+    size_t bytes = im->stride * (size_t)im->h;
     if (atomic_fetch_add(w->cache_used, bytes) + bytes > w->o->cache_bytes) {
         atomic_fetch_sub(w->cache_used, bytes);
         return;
     }
-    uint8_t *copy = brim_malloc(bytes);
+    uint8_t *copy = brim_malloc(bytes + BRIM_IMAGE_SLACK);
     if (!copy) return;
     memcpy(copy, im->pixels, bytes);
     w->cache[i].w = im->w;
@@ -41,29 +42,33 @@ static void keep(brim_worker *w, int64_t i, const brim_image *im)
     atomic_store_explicit(&w->cache[i].pixels, copy, memory_order_release);
 }
 
-/* Decodes no more than the crop needs; *crop is drawn once the size is known. */
+static brim_crop draw_crop(const brim_pipeline_opts *o, int w, int h, brim_rng *r)
+{
+    return o->augment.random_resized_crop
+               ? brim_crop_random(&o->augment, w, h, r)
+               : brim_crop_centre(&o->augment, w, h, o->width, o->height);
+}
+
+/* The image, or what the crop needs of it; *crop is drawn once the size is known. */
 static brim_status fetch(brim_worker *w, int64_t i, brim_rng *r, brim_image *im, brim_crop *crop,
                          brim_error *err)
 {
     const brim_pipeline_opts *o = w->o;
-    const brim_augment *a = &o->augment;
     uint8_t *kept =
         w->cache ? atomic_load_explicit(&w->cache[i].pixels, memory_order_acquire) : NULL;
-    brim_sample s = {0};
-    if (kept)
-        *im = (brim_image){w->cache[i].w, w->cache[i].h, o->channels, kept};
-    else {
-        BRIM_TRY(brim_dataset_read(w->set, i, &w->scratch, &s, err));
-        BRIM_TRY(brim_image_probe(&s, &im->w, &im->h, err));
-        BRIM_TRY(brim_image_check_size(im->w, im->h, o->channels, err));
+    if (kept) {
+        *im = brim_image_whole(w->cache[i].w, w->cache[i].h, o->channels, kept);
+        *crop = draw_crop(o, im->w, im->h, r);
+        return BRIM_OK;
     }
-    *crop = a->random_resized_crop ? brim_crop_random(a, im->w, im->h, r)
-                                   : brim_crop_centre(a, im->w, im->h, o->width, o->height);
-    if (kept) return BRIM_OK;
-    bool small = w->cache && im->w * im->h <= CACHE_MAX_PIXELS;
-    int min_w = small ? 0 : (int)ceil(o->width / (crop->x1 - crop->x0));
-    int min_h = small ? 0 : (int)ceil(o->height / (crop->y1 - crop->y0));
-    BRIM_TRY(brim_image_decode(w->decoder, &s, o->channels, min_w, min_h, im, err));
+    brim_sample s = {0};
+    brim_image_info info;
+    BRIM_TRY(brim_dataset_read(w->set, i, &w->scratch, &s, err));
+    BRIM_TRY(brim_image_probe(&s, &info, err));
+    *crop = draw_crop(o, info.w, info.h, r);
+    bool small = w->cache && info.w * info.h <= CACHE_MAX_PIXELS;
+    brim_view view = brim_crop_view(crop, o->width, o->height);
+    BRIM_TRY(brim_image_decode(w->decoder, &s, &info, o->channels, small ? NULL : &view, im, err));
     if (small) keep(w, i, im);
     return BRIM_OK;
 }
@@ -78,19 +83,16 @@ brim_status brim_worker_sample(brim_worker *w, int64_t i, int64_t epoch, uint8_t
     brim_crop c;
     brim_rng_init(&r, o->seed ^ 0x6272696d61756720u, (uint64_t)epoch << 40 ^ (uint64_t)i);
     BRIM_TRY(fetch(w, i, &r, &im, &c, err));
-    /* Snap what is a whole pixel, so that a plain copy is seen as one. */
-    double x0 = c.x0 * im.w, y0 = c.y0 * im.h, x1 = c.x1 * im.w, y1 = c.y1 * im.h;
-    double *edge[] = {&x0, &y0, &x1, &y1};
-    for (int k = 0; k < 4; k++)
-        if (fabs(*edge[k] - round(*edge[k])) < 1e-6) *edge[k] = round(*edge[k]);
-    BRIM_TRY(brim_resize(&w->resizer, &im, x0, y0, x1, y1, out, o->width, o->height, err));
+    bool flip = a->flip > 0 && brim_rng_uniform(&r, 0, 1) < a->flip;
+    BRIM_TRY(brim_crop_draw(&w->resizer, &im, &c, flip, out, o->width, o->height, err));
     if (a->pad_crop > 0) {
         int span = 2 * a->pad_crop + 1;
         int dx = (int)brim_rng_below(&r, (uint64_t)span) - a->pad_crop;
         int dy = (int)brim_rng_below(&r, (uint64_t)span) - a->pad_crop;
         brim_shift(out, w->tmp.at, o->width, o->height, o->channels, dx, dy);
     }
-    if (a->flip > 0 && brim_rng_uniform(&r, 0, 1) < a->flip)
-        brim_flip(out, o->width, o->height, o->channels);
+    brim_pixels pixels = {out, o->width, o->height, o->channels};
+    brim_color_jitter(a, pixels, &r);
+    brim_randaugment(a, pixels, w->tmp.at, &r);
     return BRIM_OK;
 }

@@ -14,7 +14,7 @@
 
 static brim_status keep(brim_source *s, brim_blob b, uint32_t *index, brim_error *err)
 {
-    if (!brim_vec_push(&s->blobs, b)) {
+    if (!b.path || !brim_vec_push(&s->blobs, b)) {
         if (b.mapped)
             munmap(b.at, b.n);
         else
@@ -86,6 +86,7 @@ brim_status brim_source_load(brim_source *s, const char *path, uint32_t *blob, b
         munmap(b.at, b.n);
         BRIM_TRY(unpack(path, &b, err));
     }
+    b.path = brim_arena_strdup(&s->arena, path);
     return keep(s, b, blob, err);
 }
 

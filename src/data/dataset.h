@@ -8,7 +8,8 @@
  *   WebDataset shards              key.jpg + key.cls   class index as text
  *   IDX                            *-images-idx3-ubyte[.gz] (labels file found beside it)
  *   CIFAR-10/100 binary            data_batch_1.bin ... / a folder of them
- * A folder that holds train/ and val/ (or test/, valid/, validation/) gives those as its splits. */
+ * A folder or archive that holds train/ and val/ (or test/, valid/, validation/), and a folder with
+ * files of the other kinds named so, gives those as its splits. */
 #ifndef BRIM_DATA_DATASET_H
 #define BRIM_DATA_DATASET_H
 
@@ -28,8 +29,9 @@ typedef struct brim_dataset_opts {
     int n_class_names;
 } brim_dataset_opts;
 
-/* Errors: BRIM_ENOTFOUND, BRIM_EFORMAT, BRIM_EIO, BRIM_ENOMEM; *out is NULL then. An empty set, an
- * empty class folder or a class unknown to class_names is an error that names it. */
+/* Errors: BRIM_ENOTFOUND, BRIM_EFORMAT, BRIM_EIO, BRIM_EINVAL, BRIM_ENOMEM; *out is NULL then. An
+ * empty set, an empty class folder outside of validation or a class unknown to class_names is an
+ * error that names it. */
 brim_status brim_dataset_open(const char *path, const brim_dataset_opts *opts, brim_dataset **out,
                               brim_error *err);
 void brim_dataset_free(brim_dataset *d); /* accepts NULL */
@@ -38,8 +40,13 @@ int64_t brim_dataset_size(const brim_dataset *d);
 int brim_dataset_classes(const brim_dataset *d);
 const char *brim_dataset_class_name(const brim_dataset *d, int k); /* borrowed; never NULL */
 int brim_dataset_label(const brim_dataset *d, int64_t i);          /* 0 .. classes - 1 */
-const char *brim_dataset_path(const brim_dataset *d, int64_t i, char *buf,
-                              size_t n); /* for messages */
+/* For messages: a file's path, "ARCHIVE:MEMBER" or "FILE[RECORD]"; into buf, which is returned. */
+const char *brim_dataset_path(const brim_dataset *d, int64_t i, char *buf, size_t n);
+/* The part that sample i belongs to; BRIM_SPLIT_ALL in a set that has no parts. */
+brim_split brim_dataset_split(const brim_dataset *d, int64_t i);
+/* Storage itself tells training from validation. */
+bool brim_dataset_has_split(const brim_dataset *d);
+int64_t brim_dataset_ignored(const brim_dataset *d); /* files that are no images */
 const char *brim_dataset_kind(
     const brim_dataset *d); /* "folder", "tar", "webdataset", "idx", "cifar" */
 size_t brim_dataset_memory_bytes(const brim_dataset *d); /* host memory it holds */
@@ -60,6 +67,7 @@ typedef struct brim_scratch { /* a growing buffer, one per thread; zero it befor
 } brim_scratch;
 void brim_scratch_free(brim_scratch *s);
 
+/* Errors do not name the sample, brim_dataset_path does: BRIM_ENOTFOUND, BRIM_EIO, BRIM_ENOMEM. */
 brim_status brim_dataset_read(const brim_dataset *d, int64_t i, brim_scratch *scratch,
                               brim_sample *out, brim_error *err);
 

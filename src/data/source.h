@@ -9,16 +9,21 @@
 
 /* A sample as a source knows it. */
 typedef struct brim_item {
-    const char *name; /* path for messages, and for class and split: "train/cat/1.jpg"; arena */
-    int label;        /* class index when the source knows it (cls files, IDX, CIFAR), else -1 */
-    uint32_t blob;    /* which memory block (archives, raw files) */
-    uint64_t offset;  /* in the block; folders: unused */
+    const char *name;  /* whole path: in the folder or archive, or of the raw file; arena */
+    const char *inner; /* the part of name that begins with the class folder: "cat/1.jpg" */
+    brim_split split;  /* BRIM_SPLIT_ALL when storage does not tell; set by brim_labels_assign */
+    bool planar;       /* raw pixels are stored channel by channel (CIFAR) */
+    int label;         /* class index when the source knows it (cls files, IDX, CIFAR), else -1 */
+    uint32_t blob;     /* which memory block (archives, raw files) */
+    uint64_t offset;   /* in the block; folders: unused */
     uint64_t bytes;
     int w, h, channels; /* raw pixels; 0 for encoded files */
+    int64_t record;     /* raw pixels: number in the file */
 } brim_item;
 
 /* A mapped or unpacked file. */
 typedef struct brim_blob {
+    const char *path; /* arena */
     uint8_t *at;
     size_t n;
     bool mapped;
@@ -29,9 +34,8 @@ typedef struct brim_source {
     const char *kind;
     BRIM_VEC(brim_item) items;
     BRIM_VEC(brim_blob) blobs;
-    BRIM_VEC(const char *) names; /* of classes, when the source has a list of its own */
+    BRIM_VEC(const char *) empty; /* folders in which there is no image, as items' names */
     const char *root;             /* folder sources: what item names are relative to */
-    bool planar;                  /* raw pixels are stored channel by channel (CIFAR) */
     int64_t ignored;              /* files that are no images */
 } brim_source;
 

@@ -10,7 +10,6 @@ brim_status brim_source_cifar(brim_source *s, const char *path, brim_error *err)
 {
     uint32_t blob;
     s->kind = "cifar";
-    s->planar = true;
     BRIM_TRY(brim_source_load(s, path, &blob, err));
     size_t n = s->blobs.at[blob].n;
     int labels = n % (PIXELS + 1) == 0 ? 1 : n % (PIXELS + 2) == 0 ? 2 : 0;
@@ -27,7 +26,9 @@ brim_status brim_source_cifar(brim_source *s, const char *path, brim_error *err)
                              "%s: record %zu has label %d (not a CIFAR file, or damaged)", path, i,
                              label);
         brim_item it = {.name = name,
+                        .planar = true,
                         .label = label,
+                        .record = (int64_t)i,
                         .blob = blob,
                         .offset = i * record + (size_t)labels,
                         .bytes = PIXELS,

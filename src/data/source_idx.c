@@ -71,6 +71,7 @@ brim_status brim_source_idx(brim_source *s, const char *path, brim_error *err)
     for (uint64_t i = 0; i < dim[0]; i++) {
         brim_item it = {.name = name,
                         .label = s->blobs.at[labels].at[label_data + i],
+                        .record = (int64_t)i,
                         .blob = images,
                         .offset = data + i * bytes,
                         .bytes = bytes,

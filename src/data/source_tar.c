@@ -33,28 +33,33 @@ static bool checksum_fits(const uint8_t *h)
     return number(h + 148, 8, &want) && want == sum;
 }
 
-/* "path" of a pax header: records "LEN key=value\n". */
-static const char *pax_path(brim_arena *a, const char *at, size_t n)
+/* "path" of a pax header, which is a row of records "LEN key=value\n", to *found. */
+static brim_status pax_path(brim_arena *a, const char *at, size_t n, const char **found,
+                            brim_error *err)
 {
-    const char *end = at + n, *found = NULL;
+    const char *end = at + n;
     while (at < end) {
         size_t len = 0;
         const char *p = at;
         while (p < end && *p >= '0' && *p <= '9' && len < 1 << 20)
             len = len * 10 + (size_t)(*p++ - '0');
-        if (len < 5 || len > (size_t)(end - at) || p >= end || *p != ' ') return found;
+        if (p == end || *p != ' ' || len > (size_t)(end - at) || at + len <= p) return BRIM_OK;
+        const char *last = at + len - 1; /* the newline */
         p++;
-        if ((size_t)(at + len - p) > 5 && !memcmp(p, "path=", 5))
-            found = brim_arena_printf(a, "%.*s", (int)(at + len - 1 - (p + 5)), p + 5);
+        if (last - p >= 5 && !memcmp(p, "path=", 5)) {
+            *found = brim_arena_printf(a, "%.*s", (int)(last - p - 5), p + 5);
+            if (!*found) return brim_fail(err, BRIM_ENOMEM, "out of memory");
+        }
         at += len;
     }
-    return found;
+    return BRIM_OK;
 }
 
+/* GNU's older format says "ustar  " and has other things where POSIX has the prefix. */
 static const char *header_name(brim_arena *a, const uint8_t *h)
 {
     int n = (int)strnlen((const char *)h, 100), prefix = 0;
-    if (!memcmp(h + 257, "ustar", 5)) prefix = (int)strnlen((const char *)h + 345, 155);
+    if (!memcmp(h + 257, "ustar", 6)) prefix = (int)strnlen((const char *)h + 345, 155);
     if (prefix)
         return brim_arena_printf(a, "%.*s/%.*s", prefix, (const char *)h + 345, n, (const char *)h);
     return brim_arena_printf(a, "%.*s", n, (const char *)h);
@@ -137,8 +142,29 @@ static brim_status join_pairs(brim_source *s, size_t first, brim_error *err)
     return BRIM_OK;
 }
 
+/* Takes one member, whose content starts at `at`. A header that only gives the next member's name
+ * leaves it in *long_name. */
+static brim_status take_member(brim_source *s, const uint8_t *h, uint32_t blob, uint64_t offset,
+                               uint64_t bytes, const char **long_name, brim_error *err)
+{
+    enum { NAME_MAX_BYTES = 4096, PAX_MAX_BYTES = 1 << 20 };
+    const char *at = (const char *)s->blobs.at[blob].at + offset;
+    char type = (char)h[156];
+    if (type == 'x')
+        return pax_path(&s->arena, at, bytes < PAX_MAX_BYTES ? bytes : 0, long_name, err);
+    const char *name =
+        type == 'L'  ? brim_arena_printf(&s->arena, "%.*s",
+                                         (int)(bytes < NAME_MAX_BYTES ? bytes : NAME_MAX_BYTES), at)
+        : *long_name ? *long_name
+                     : header_name(&s->arena, h);
+    if (!name) return brim_fail(err, BRIM_ENOMEM, "out of memory");
+    *long_name = type == 'L' ? name : NULL;
+    bool file = type == '0' || type == 0 || type == '7';
+    return file ? add_member(s, name, blob, offset, bytes, err) : BRIM_OK;
+}
+
 /* Walks the headers of one archive in memory. */
-static brim_status scan(brim_source *s, const char *path, uint32_t blob, brim_error *err)
+static brim_status scan(brim_source *s, uint32_t blob, brim_error *err)
 {
     const uint8_t *at = s->blobs.at[blob].at;
     size_t n = s->blobs.at[blob].n, pos = 0;
@@ -148,29 +174,21 @@ static brim_status scan(brim_source *s, const char *path, uint32_t blob, brim_er
         uint64_t bytes;
         if (!checksum_fits(h) || !number(h + 124, 12, &bytes))
             return brim_fail(err, BRIM_EFORMAT,
-                             "%s: damaged tar header at byte %zu (make the archive again)", path,
+                             pos ? "damaged tar header at byte %zu (make the archive again)"
+                                 : "not a tar archive (byte %zu is no tar header)",
                              pos);
         pos += BLOCK;
         if (bytes > n - pos)
             return brim_fail(err, BRIM_EFORMAT,
-                             "%s: the archive is cut off at byte %zu (fetch it again)", path, n);
-        char type = (char)h[156];
-        if (type == 'L')
-            long_name = brim_arena_printf(&s->arena, "%.*s", (int)(bytes < 4096 ? bytes : 4096),
-                                          (const char *)at + pos);
-        else if (type == 'x')
-            long_name = pax_path(&s->arena, (const char *)at + pos, bytes < 1 << 20 ? bytes : 0);
-        else {
-            const char *name = long_name ? long_name : header_name(&s->arena, h);
-            if (!name) return brim_fail(err, BRIM_ENOMEM, "%s: out of memory", path);
-            if (type == '0' || type == 0 || type == '7')
-                BRIM_TRY(add_member(s, name, blob, pos, bytes, err));
-            long_name = NULL;
-        }
+                             "the archive is cut off at byte %zu (fetch it again)", n);
+        BRIM_TRY(take_member(s, h, blob, pos, bytes, &long_name, err));
         uint64_t padded = (bytes + BLOCK - 1) / BLOCK * BLOCK;
         pos = padded > n - pos ? n : pos + padded;
     }
-    if (pos == 0) return brim_fail(err, BRIM_EFORMAT, "%s: not a tar archive", path);
+    if (pos == 0) return brim_fail(err, BRIM_EFORMAT, "not a tar archive, or an empty one");
+    if (pos < n && at[pos])
+        return brim_fail(err, BRIM_EFORMAT, "the archive is cut off at byte %zu (fetch it again)",
+                         n);
     return BRIM_OK;
 }
 
@@ -178,10 +196,10 @@ brim_status brim_source_tar(brim_source *s, const char *path, brim_error *err)
 {
     uint32_t blob;
     size_t first = s->items.n;
-    if (!s->kind) s->kind = "tar";
+    s->kind = "tar";
     BRIM_TRY(brim_source_load(s, path, &blob, err));
-    BRIM_TRY(scan(s, path, blob, err));
-    brim_status st = join_pairs(s, first, err);
+    brim_status st = scan(s, blob, err);
+    if (st == BRIM_OK) st = join_pairs(s, first, err);
     if (st != BRIM_OK) brim_error_context(err, "%s", path);
     return st;
 }

@@ -1,8 +1,8 @@
 /* The least that reading JPEG files for training can cost: TurboJPEG decodes each at the smallest
  * scale of the DCT (8/8, 4/8, 2/8, ...) whose sides still reach SIZE, to RGB, and does nothing
- * with it. One thread, files in memory. Prints one JSON line.
+ * with it. One thread, files in memory. Speaks take_turns.py's protocol; a step is one image.
  *
- *     turbojpeg_bare DIR|FILE... [-s SIZE] [-t SECONDS]
+ *     turbojpeg_bare DIR [SIZE]
  *     cc -O2 bench/turbojpeg_bare.c -o turbojpeg_bare $(pkg-config --cflags --libs libturbojpeg) */
 #include <ftw.h>
 #include <stdio.h>
@@ -11,7 +11,6 @@
 #include <strings.h>
 #include <time.h>
 #include <turbojpeg.h>
-#include <unistd.h>
 
 struct file {
     unsigned char *at;
@@ -77,33 +76,27 @@ static int decode(tjhandle jpeg, struct file f, int size, unsigned char **pixels
 
 int main(int argc, char **argv)
 {
-    int size = 224, opt;
-    double seconds = 10;
-    while ((opt = getopt(argc, argv, "s:t:")) != -1) {
-        if (opt == 's')
-            size = atoi(optarg);
-        else if (opt == 't')
-            seconds = atof(optarg);
-        else
-            return 2;
-    }
-    for (int i = optind; i < argc; i++)
-        if (nftw(argv[i], take, 16, FTW_PHYS)) return perror(argv[i]), 1;
+    if (argc < 2) return fprintf(stderr, "usage: turbojpeg_bare DIR [SIZE]\n"), 2;
+    int size = argc > 2 ? atoi(argv[2]) : 224;
+    if (nftw(argv[1], take, 16, FTW_PHYS)) return perror(argv[1]), 1;
     tjhandle jpeg = tjInitDecompress();
     if (!n_files || !jpeg) return fprintf(stderr, "turbojpeg_bare: no JPEG file\n"), 1;
 
     unsigned char *pixels = NULL;
-    size_t cap = 0, done = 0, bad = 0;
-    for (size_t i = 0; i < n_files; i++) bad += !decode(jpeg, files[i], size, &pixels, &cap);
-    double start = now(), elapsed;
-    do {
-        decode(jpeg, files[done % n_files], size, &pixels, &cap);
-        done++;
-        elapsed = now() - start;
-    } while (elapsed < seconds);
-    printf("{\"what\": \"turbojpeg\", \"size\": %d, \"files\": %zu, \"bad\": %zu, \"images\": %zu, "
-           "\"images_per_s_per_core\": %.1f}\n",
-           size, n_files, bad, done, (double)done / elapsed);
+    size_t cap = 0, done = 0;
+    char line[64];
+    for (size_t i = 0; i < n_files; i++)
+        if (!decode(jpeg, files[i], size, &pixels, &cap))
+            return fprintf(stderr, "turbojpeg_bare: a file cannot be decoded\n"), 1;
+    puts("ready");
+    fflush(stdout);
+    while (fgets(line, sizeof line, stdin)) {
+        int n = atoi(line);
+        double start = now();
+        for (int i = 0; i < n; i++) decode(jpeg, files[done++ % n_files], size, &pixels, &cap);
+        printf("%.6f\n", (now() - start) * 1e3 / n);
+        fflush(stdout);
+    }
     for (size_t i = 0; i < n_files; i++) free(files[i].at);
     free(files);
     free(pixels);

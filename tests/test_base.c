@@ -1,12 +1,15 @@
 /* Base: half types, Philox, byte sizes, strings, arena, errors. */
 #include "base/arena.h"
 #include "base/half.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "base/rng.h"
 #include "base/str.h"
 #include "tests.h"
 
+#include <errno.h>
 #include <math.h>
+#include <stdio.h>
 
 static void half_round_trips(void **state)
 {
@@ -114,6 +117,27 @@ static void errors_keep_their_text(void **state)
     assert_string_equal(e.text, "again: layer7: weight: wants 3");
 }
 
+static void keep_line(const char *line, void *user)
+{
+    snprintf(user, 64, "%s", line);
+}
+
+/* What a file's name holds must not write over the terminal or fake a second line. */
+static void messages_are_one_line(void **state)
+{
+    brim_error e = {0};
+    char line[64] = "";
+    brim_fail(&e, BRIM_EIO, "%s: gone", "a\nb\033[2Jc\x7f\xc3\xa9");
+    brim_error_context(&e, "%s", "x\ry");
+    assert_string_equal(e.text, "x?y: a?b?[2Jc?\xc3\xa9: gone");
+    brim_fail_errno(&e, ENOENT, "a\tb");
+    assert_string_equal(e.text, "a?b: No such file or directory");
+    brim_log_set_sink(keep_line, line);
+    brim_warn("%s", "a\nbrim: b");
+    brim_log_set_sink(NULL, NULL);
+    assert_string_equal(line, "brim: warning: a?brim: b");
+}
+
 static void allocation_failures_are_survived(void **state)
 {
     brim_arena a;
@@ -138,6 +162,7 @@ int main(void)
         cmocka_unit_test(normal_has_unit_variance),
         cmocka_unit_test(byte_sizes),
         cmocka_unit_test(errors_keep_their_text),
+        cmocka_unit_test(messages_are_one_line),
         cmocka_unit_test(allocation_failures_are_survived),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -26,6 +26,12 @@ const char *brim_status_text(brim_status status)
     return text[status];
 }
 
+void brim_one_line(char *text)
+{
+    for (; *text; text++)
+        if ((unsigned char)*text < ' ' || *text == 127) *text = '?';
+}
+
 brim_status brim_fail(brim_error *err, brim_status status, const char *fmt, ...)
 {
     if (!err) return status;
@@ -35,6 +41,7 @@ brim_status brim_fail(brim_error *err, brim_status status, const char *fmt, ...)
     va_start(ap, fmt);
     vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
+    brim_one_line(text);
     err->status = status;
     memcpy(err->text, text, sizeof text);
     return status;
@@ -61,6 +68,7 @@ void brim_error_context(brim_error *err, const char *fmt, ...)
     va_start(ap, fmt);
     vsnprintf(head, sizeof head, fmt, ap);
     va_end(ap);
+    brim_one_line(head);
     memcpy(text, err->text, sizeof text);
     text[sizeof text - 1] = 0;
     snprintf(err->text, sizeof err->text, "%s: %.*s", head, (int)(sizeof text - strlen(head) - 3),

@@ -19,6 +19,10 @@ brim_status brim_fail_errno(brim_error *err, int errnum, const char *fmt, ...) B
 /* Puts "context: " in front of the text already in err, if err is not NULL and holds a failure. */
 void brim_error_context(brim_error *err, const char *fmt, ...) BRIM_PRINTF(2, 3);
 
+/* Names and texts of files come into messages as they are: each control character becomes a '?', so
+ * that a message stays one line and moves no cursor. The functions above do it themselves. */
+void brim_one_line(char *text);
+
 /* Returns from the calling function when expr is not BRIM_OK. */
 #define BRIM_TRY(expr)                                                                             \
     do {                                                                                           \

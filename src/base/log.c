@@ -32,6 +32,7 @@ void brim_message(brim_log_level level, const char *fmt, ...)
     va_start(ap, fmt);
     vsnprintf(line + n, sizeof line - (size_t)n, fmt, ap);
     va_end(ap);
+    brim_one_line(line);
     pthread_mutex_lock(&lock);
     if (sink_fn)
         sink_fn(line, sink_user);

@@ -63,7 +63,8 @@ check_asan() {
         meson test -C build-asan --no-rebuild --print-errorlogs -t 5
 }
 
-# Each target for a few seconds from its seeds in tests/fuzz/seeds/NAME.
+# Each target for a few seconds from its seeds in tests/fuzz/seeds/NAME. Their files are small, so no
+# allocation may be large.
 check_fuzz() {
     local target name seeds n=0
     build_asan
@@ -74,7 +75,7 @@ check_fuzz() {
         seeds=()
         [ ! -d "tests/fuzz/seeds/$name" ] || seeds=("tests/fuzz/seeds/$name")
         "$target" -max_total_time="${FUZZ_SECONDS:-5}" -timeout=10 -rss_limit_mb=2048 \
-            -print_final_stats=1 -artifact_prefix="$out/fuzz-$name-" \
+            -malloc_limit_mb=512 -print_final_stats=1 -artifact_prefix="$out/fuzz-$name-" \
             "$out/corpus/$name" "${seeds[@]}"
         n=$((n + 1))
     done

@@ -417,6 +417,28 @@ static void refuses_damaged_archives(void **state)
     bytes_free(&t);
 }
 
+/* Zeros shrink a thousandfold: a small file of them must not fill the memory. */
+static void refuses_gzip_bombs(void **state)
+{
+    bytes zeros = {.at = calloc(1, 48 << 20), .n = 48 << 20};
+    assert_non_null(zeros.at);
+    bytes gz = bytes_gzip(&zeros);
+    zeros.n = 14 << 20; /* large for its size, but no harm */
+    bytes less = bytes_gzip(&zeros);
+    bytes_free(&zeros);
+    assert_true(gz.n < 64 << 10);
+    files_write_bytes("bomb.tar.gz", &gz);
+    files_write_bytes("zeros.tar.gz", &less);
+    refuses(files_path("bomb.tar.gz"), BRIM_EFORMAT, "bomb.tar.gz", "unpacks to more than");
+    refuses(files_path("zeros.tar.gz"), BRIM_EFORMAT, "zeros.tar.gz", "not a tar archive");
+}
+
+static void does_not_wait_for_a_pipe(void **state)
+{
+    assert_int_equal(mkfifo(files_path("pipe.tar"), 0600), 0);
+    refuses(files_path("pipe.tar"), BRIM_EFORMAT, "pipe.tar", "not a regular file");
+}
+
 /* Lengths in pax headers that are wrong must not be followed. */
 static void ignores_hostile_pax_headers(void **state)
 {
@@ -498,8 +520,8 @@ static const char *idx_path(const char *name)
 static void refuses_damaged_idx(void **state)
 {
     static const uint8_t data[64] = {0};
-    uint32_t two[] = {2, 3, 3}, n2[] = {2}, n3[] = {3}, zero[] = {2, 0, 3}, none[] = {0, 3, 3},
-             four[] = {2, 2, 2, 4};
+    uint32_t two[] = {2, 3, 3}, n2[] = {2}, n3[] = {3}, zero[] = {2, 0, 3}, dots[] = {2, 1, 3},
+             none[] = {0, 3, 3}, four[] = {2, 2, 2, 4};
     put_idx("idx1", idx_make(3, two, data), (bytes){0});
     refuses(idx_path("idx1"), BRIM_ENOTFOUND, "x-labels-idx1-ubyte", "No such file");
     put_idx("idx2", idx_make(3, two, data), idx_make(1, n3, data));
@@ -510,6 +532,8 @@ static void refuses_damaged_idx(void **state)
     refuses(idx_path("idx3"), BRIM_EFORMAT, "18 bytes", "17");
     put_idx("idx4", idx_make(3, zero, data), idx_make(1, n2, data));
     refuses(idx_path("idx4"), BRIM_EFORMAT, "0 x 3", "not read");
+    put_idx("dots", idx_make(3, dots, data), idx_make(1, n2, data));
+    refuses(idx_path("dots"), BRIM_EFORMAT, "1 x 3", "not read");
     put_idx("idx5", idx_make(3, none, data), idx_make(1, (uint32_t[]){0}, data));
     refuses(idx_path("idx5"), BRIM_EFORMAT, "idx5", "no images");
     put_idx("idx6", idx_make(4, four, data), idx_make(1, n2, data));
@@ -541,7 +565,9 @@ static void reads_cifar(void **state)
     files_write("cifar/data_batch_1.bin", b.at, b.n);
     files_write_bytes("cifar/test_batch.bin", &test);
     files_write("cifar/batches.meta.txt", "plane\ncar\nbird\n", 15);
+    bytes gz = bytes_gzip(&fine);
     files_write_bytes("cifar100.bin", &fine);
+    files_write_bytes("cifar100.bin.gz", &gz);
     brim_dataset *d = open_all(files_path("cifar"));
     brim_scratch scratch = {0};
     brim_sample s;
@@ -559,10 +585,13 @@ static void reads_cifar(void **state)
     reads_all(d);
     brim_dataset_free(d);
     brim_scratch_free(&scratch);
-    d = open_all(files_path("cifar100.bin"));
-    assert_int_equal(brim_dataset_size(d), 2);
-    assert_int_equal(brim_dataset_label(d, 1), 41);
-    brim_dataset_free(d);
+    static const char *const hundred[] = {"cifar100.bin", "cifar100.bin.gz"};
+    for (int k = 0; k < 2; k++) {
+        d = open_all(files_path(hundred[k]));
+        assert_int_equal(brim_dataset_size(d), 2);
+        assert_int_equal(brim_dataset_label(d, 1), 41);
+        brim_dataset_free(d);
+    }
     /* Damaged: cut off, a label that does not exist, another kind beside it. */
     files_write("short.bin", b.at, b.n - 5);
     refuses(files_path("short.bin"), BRIM_EFORMAT, "short.bin", "whole number of CIFAR records");
@@ -615,6 +644,8 @@ int main(void)
         cmocka_unit_test(reads_shards_by_pattern),
         cmocka_unit_test(refuses_damaged_pairs),
         cmocka_unit_test(refuses_damaged_archives),
+        cmocka_unit_test(refuses_gzip_bombs),
+        cmocka_unit_test(does_not_wait_for_a_pipe),
         cmocka_unit_test(ignores_hostile_pax_headers),
         cmocka_unit_test(reads_idx),
         cmocka_unit_test(refuses_damaged_idx),

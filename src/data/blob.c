@@ -25,46 +25,64 @@ static brim_status keep(brim_source *s, brim_blob b, uint32_t *index, brim_error
     return BRIM_OK;
 }
 
-static brim_status unpack(const char *path, brim_blob *out, brim_error *err)
+/* Images hardly shrink, sparse digits and lists of labels up to some hundredfold; what grows
+ * further is not data, and a small file must not fill the memory. */
+static size_t unpacked_limit(size_t packed)
 {
+    size_t limit = ((size_t)16 << 20) + 200 * packed;
+    return limit < UNPACKED_MAX ? limit : UNPACKED_MAX;
+}
+
+/* Appends all that the stream gives to out, which the caller frees also on failure. */
+static brim_status unpack_stream(gzFile f, const char *path, size_t limit, brim_blob *out,
+                                 brim_error *err)
+{
+    size_t cap = 0;
+    int code;
+    for (;;) {
+        if (out->n == cap) {
+            if (cap > limit)
+                return brim_fail(err, BRIM_EFORMAT,
+                                 "%s: unpacks to more than the %zu MiB that are read from a file "
+                                 "of its size (unpack it with gzip -d if that is right)",
+                                 path, limit >> 20);
+            cap = cap ? cap * 2 : 1 << 20;
+            if (cap > limit) cap = limit + 1;
+            uint8_t *more = brim_realloc(out->at, cap);
+            if (!more) return brim_fail(err, BRIM_ENOMEM, "%s: out of memory", path);
+            out->at = more;
+        }
+        size_t room = cap - out->n;
+        int got = gzread(f, out->at + out->n, (unsigned)(room > 1 << 30 ? 1 << 30 : room));
+        if (got < 0)
+            return brim_fail(err, BRIM_EFORMAT, "%s: damaged gzip data (%s)", path,
+                             gzerror(f, &code));
+        if (got == 0) break;
+        out->n += (size_t)got;
+    }
+    uint8_t *less = brim_realloc(out->at, out->n ? out->n : 1);
+    if (less) out->at = less;
+    return BRIM_OK;
+}
+
+static brim_status unpack(const char *path, size_t packed, brim_blob *out, brim_error *err)
+{
+    *out = (brim_blob){0};
     gzFile f = gzopen(path, "rbe");
     if (!f) return brim_fail_errno(err, errno, "%s: cannot open", path);
-    size_t cap = 1 << 20, n = 0;
-    uint8_t *at = brim_malloc(cap);
-    brim_status st = at ? BRIM_OK : brim_fail(err, BRIM_ENOMEM, "%s: out of memory", path);
     gzbuffer(f, 1 << 17);
-    while (st == BRIM_OK) {
-        int got = gzread(f, at + n, (unsigned)(cap - n > 1 << 30 ? 1 << 30 : cap - n));
-        int code;
-        if (got < 0)
-            st =
-                brim_fail(err, BRIM_EFORMAT, "%s: damaged gzip data (%s)", path, gzerror(f, &code));
-        if (got <= 0) break;
-        n += (size_t)got;
-        if (n < cap) continue;
-        uint8_t *more = cap < UNPACKED_MAX ? brim_realloc(at, cap * 2) : NULL;
-        if (!more)
-            st = brim_fail(err, BRIM_ENOMEM,
-                           "%s: unpacks to more than %zu MiB (unpack it to a folder)", path,
-                           n >> 20);
-        else {
-            at = more;
-            cap *= 2;
-        }
-    }
+    brim_status st = unpack_stream(f, path, unpacked_limit(packed), out, err);
     if (gzclose(f) != Z_OK && st == BRIM_OK)
         st = brim_fail(err, BRIM_EFORMAT, "%s: the gzip data is cut off (fetch it again)", path);
-    if (st != BRIM_OK)
-        free(at);
-    else
-        *out = (brim_blob){.at = at, .n = n};
+    if (st != BRIM_OK) free(out->at);
     return st;
 }
 
 static brim_status map(const char *path, brim_blob *out, brim_error *err)
 {
     struct stat st;
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    /* O_NONBLOCK: opening a pipe that nobody writes to must not hang. */
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     if (fd < 0) return brim_fail_errno(err, errno, "%s: cannot open", path);
     void *at = MAP_FAILED;
     bool file = fstat(fd, &st) == 0 && S_ISREG(st.st_mode);
@@ -84,7 +102,7 @@ brim_status brim_source_load(brim_source *s, const char *path, uint32_t *blob, b
     BRIM_TRY(map(path, &b, err));
     if (b.n >= 2 && b.at[0] == 0x1f && b.at[1] == 0x8b) {
         munmap(b.at, b.n);
-        BRIM_TRY(unpack(path, &b, err));
+        BRIM_TRY(unpack(path, b.n, &b, err));
     }
     b.path = brim_arena_strdup(&s->arena, path);
     return keep(s, b, blob, err);

@@ -117,7 +117,8 @@ static brim_status open_file(brim_source *s, const char *path, brim_error *err)
 {
     if (is_tar(path)) return brim_source_tar(s, path, err);
     if (is_idx(path)) return brim_source_idx(s, path, err);
-    if (has_suffix(path, ".bin")) return brim_source_cifar(s, path, err);
+    if (has_suffix(path, ".bin") || has_suffix(path, ".bin.gz"))
+        return brim_source_cifar(s, path, err);
     return brim_fail(
         err, BRIM_EUNSUPPORTED,
         "%s: no kind of data set that is read (a folder of class folders, .tar, .tar.gz, "

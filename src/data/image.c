@@ -65,7 +65,7 @@ brim_status brim_image_probe(const brim_sample *s, brim_image_info *info, brim_e
 {
     if (s->raw) {
         *info = (brim_image_info){BRIM_IMAGE_RAW, s->w, s->h, 1, s->channels, 8};
-        return BRIM_OK;
+        return brim_image_check_size(s->w, s->h, 3, err);
     }
     const format *f = recognise(s->bytes, s->n);
     if (!f) return brim_fail(err, BRIM_EFORMAT, "image: neither JPEG, PNG nor WebP");

@@ -61,8 +61,9 @@ brim_status brim_source_idx(brim_source *s, const char *path, brim_error *err)
     if (dim[0] != count[0])
         return brim_fail(err, BRIM_EFORMAT, "%s: has %llu images, %s has %llu labels", path,
                          (unsigned long long)dim[0], beside, (unsigned long long)count[0]);
-    if (dim[1] < 1 || dim[2] < 1 || dim[1] > 65500 || dim[2] > 65500 ||
-        (dim[3] != 1 && dim[3] != 3))
+    /* Of single pixels a small gzipped file could hold so many that the list of them fills memory.
+     */
+    if (dim[1] * dim[2] < 4 || dim[1] > 65500 || dim[2] > 65500 || (dim[3] != 1 && dim[3] != 3))
         return brim_fail(err, BRIM_EFORMAT, "%s: images of %llu x %llu x %llu are not read", path,
                          (unsigned long long)dim[1], (unsigned long long)dim[2],
                          (unsigned long long)dim[3]);

@@ -18,8 +18,9 @@ struct brim_decoder {
 /* At least `bytes` bytes and BRIM_IMAGE_SLACK more. NULL when out of memory. */
 uint8_t *brim_scratch_reserve(brim_scratch *s, size_t bytes);
 
-/* Refuses sizes beyond the limits. */
-brim_status brim_image_check_size(int64_t w, int64_t h, int channels, brim_error *err);
+/* Refuses sizes beyond the limits, and those that are implausible in a file of so many bytes. */
+brim_status brim_image_check_size(int64_t w, int64_t h, int channels, size_t file_bytes,
+                                  brim_error *err);
 
 /* What a format's file does: pixels of 1 or 3 channels into d->pixels, not yet rotated. */
 typedef struct brim_decode_job {

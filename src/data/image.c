@@ -27,7 +27,16 @@ void brim_decoder_free(brim_decoder *d)
     free(d);
 }
 
-brim_status brim_image_check_size(int64_t w, int64_t h, int channels, brim_error *err)
+/* An image above 16 Mi pixels takes a byte for 1024 of them at least: JPEG's blocks of 64 take a
+ * bit, PNG shrinks bytes a thousandfold. Less is a blank page, or a header made to fill memory. */
+static bool plausible(int64_t pixels, size_t file_bytes)
+{
+    int64_t beyond = pixels - (1 << 24);
+    return beyond <= 0 || (size_t)beyond / 1024 <= file_bytes;
+}
+
+brim_status brim_image_check_size(int64_t w, int64_t h, int channels, size_t file_bytes,
+                                  brim_error *err)
 {
     if (w < 1 || h < 1)
         return brim_fail(err, BRIM_EFORMAT, "image: %lld x %lld pixels", (long long)w,
@@ -37,6 +46,12 @@ brim_status brim_image_check_size(int64_t w, int64_t h, int channels, brim_error
         return brim_fail(err, BRIM_EFORMAT,
                          "image: %lld x %lld pixels are more than is read (1 GiB)", (long long)w,
                          (long long)h);
+    if (!plausible(w * h, file_bytes))
+        return brim_fail(
+            err, BRIM_EFORMAT,
+            "image: %lld x %lld pixels cannot come from %zu bytes (damaged, or made to "
+            "fill memory)",
+            (long long)w, (long long)h, file_bytes);
     return BRIM_OK;
 }
 
@@ -65,7 +80,7 @@ brim_status brim_image_probe(const brim_sample *s, brim_image_info *info, brim_e
 {
     if (s->raw) {
         *info = (brim_image_info){BRIM_IMAGE_RAW, s->w, s->h, 1, s->channels, 8};
-        return brim_image_check_size(s->w, s->h, 3, err);
+        return brim_image_check_size(s->w, s->h, 3, s->n, err);
     }
     const format *f = recognise(s->bytes, s->n);
     if (!f) return brim_fail(err, BRIM_EFORMAT, "image: neither JPEG, PNG nor WebP");
@@ -75,7 +90,7 @@ brim_status brim_image_probe(const brim_sample *s, brim_image_info *info, brim_e
         info->w = info->h;
         info->h = t;
     }
-    return brim_image_check_size(info->w, info->h, 3, err);
+    return brim_image_check_size(info->w, info->h, 3, s->n, err);
 }
 
 /* EXIF orientation says how the stored image becomes the upright one: the stored one is mirrored

@@ -49,8 +49,10 @@ void brim_decoder_free(brim_decoder *d);
 brim_status brim_image_probe(const brim_sample *s, brim_image_info *info, brim_error *err);
 
 /* Decodes s, whose header is `info`, into d's own buffer (valid until the next call on d).
- * view: NULL for all of it. Limits: 1 GiB of pixels, 65,500 a side; more is refused. Errors:
- * BRIM_EFORMAT (damaged or cut short where it was read, unsupported), BRIM_ENOMEM. */
+ * view: NULL for all of it; inside it the pixels are those of the whole image at that size. Limits:
+ * 1 GiB of pixels, 65,500 a side, and above 16 Mi pixels a byte of the file for 1024 of them;
+ * brim_image_probe refuses what is beyond. Errors: BRIM_EFORMAT (damaged or cut short where it was
+ * read, unsupported), BRIM_ENOMEM. */
 brim_status brim_image_decode(brim_decoder *d, const brim_sample *s, const brim_image_info *info,
                               int channels, const brim_view *view, brim_image *out,
                               brim_error *err);

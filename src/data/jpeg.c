@@ -9,12 +9,18 @@
 
 #include <jpeglib.h>
 
+#include <jerror.h>
+
+/* Every scan goes over the whole image, and may take a few bytes of the file. */
+enum { MAX_SCANS = 200 };
+
 typedef struct reader {
     struct jpeg_decompress_struct c;
     struct jpeg_error_mgr mgr;
+    struct jpeg_progress_mgr progress;
     jmp_buf escape;
+    bool in_header;
     char why[JMSG_LENGTH_MAX];
-    long warnings;
 } reader;
 
 static void on_error(j_common_ptr c)
@@ -24,12 +30,24 @@ static void on_error(j_common_ptr c)
     longjmp(r->escape, 1);
 }
 
-/* A warning means damaged or missing data: the pixels would be wrong, so the image is refused. */
+/* A warning means damaged or missing data: the pixels would be wrong, so the image is refused. Not
+ * so where a field is off that decoding does not use, or junk lies between segments of the header,
+ * as Pillow reads them, too. */
 static void on_message(j_common_ptr c, int level)
 {
+    int code = c->err->msg_code;
+    bool harmless = code == JWRN_NOT_SEQUENTIAL || code == JWRN_JFIF_MAJOR ||
+                    code == JWRN_ADOBE_XFORM ||
+                    (code == JWRN_EXTRANEOUS_DATA && ((reader *)c)->in_header);
+    if (level < 0 && !harmless) on_error(c);
+}
+
+static void on_progress(j_common_ptr c)
+{
     reader *r = (reader *)c;
-    if (level >= 0) return;
-    if (r->warnings++ == 0) c->err->format_message(c, r->why);
+    if (r->c.input_scan_number <= MAX_SCANS) return;
+    snprintf(r->why, sizeof r->why, "more than %d scans", MAX_SCANS);
+    longjmp(r->escape, 1);
 }
 
 static void on_output(j_common_ptr c)
@@ -43,13 +61,15 @@ static void begin(reader *r, const uint8_t *bytes, size_t n)
     r->mgr.error_exit = on_error;
     r->mgr.emit_message = on_message;
     r->mgr.output_message = on_output;
-    r->warnings = 0;
-    r->why[0] = 0;
+    r->progress.progress_monitor = on_progress;
     jpeg_create_decompress(&r->c);
+    r->c.progress = &r->progress;
     r->c.mem->max_memory_to_use = 256 << 20;
     jpeg_save_markers(&r->c, JPEG_APP0 + 1, 0xffff);
     jpeg_mem_src(&r->c, (unsigned char *)bytes, n);
+    r->in_header = true;
     jpeg_read_header(&r->c, TRUE);
+    r->in_header = false;
 }
 
 static int orientation(const reader *r)
@@ -60,17 +80,12 @@ static int orientation(const reader *r)
     return 1;
 }
 
-static brim_status refuse(const reader *r, brim_error *err)
-{
-    return brim_fail(err, BRIM_EFORMAT, "JPEG: %s", r->why[0] ? r->why : "damaged");
-}
-
 brim_status brim_jpeg_probe(const brim_decode_job *in, brim_image_info *out, brim_error *err)
 {
     reader r;
     if (setjmp(r.escape)) {
         jpeg_destroy_decompress(&r.c);
-        return refuse(&r, err);
+        return brim_fail(err, BRIM_EFORMAT, "JPEG: %s", r.why);
     }
     begin(&r, in->bytes, in->n);
     *out = (brim_image_info){.format = BRIM_IMAGE_JPEG,
@@ -147,7 +162,8 @@ static brim_status read_rows(reader *r, brim_decoder *d, brim_decode_job *j, bri
 {
     struct jpeg_decompress_struct *c = &r->c;
     bool four = c->num_components == 4;
-    BRIM_TRY(brim_image_check_size(c->image_width, c->image_height, four ? 4 : j->channels, err));
+    BRIM_TRY(
+        brim_image_check_size(c->image_width, c->image_height, four ? 4 : j->channels, j->n, err));
     c->out_color_space = four ? JCS_CMYK : j->channels == 1 ? JCS_GRAYSCALE : JCS_RGB;
     choose_scale(c, &j->view);
     jpeg_start_decompress(c);
@@ -183,11 +199,10 @@ brim_status brim_jpeg_decode(brim_decoder *d, brim_decode_job *j, brim_error *er
     reader r;
     if (setjmp(r.escape)) {
         jpeg_destroy_decompress(&r.c);
-        return refuse(&r, err);
+        return brim_fail(err, BRIM_EFORMAT, "JPEG: %s", r.why);
     }
     begin(&r, j->bytes, j->n);
     brim_status st = read_rows(&r, d, j, err);
-    if (st == BRIM_OK && r.warnings) st = refuse(&r, err);
     jpeg_destroy_decompress(&r.c);
     return st;
 }

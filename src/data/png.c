@@ -51,17 +51,23 @@ static bool open_reader(reader *r, const uint8_t *bytes, size_t n)
         return false;
     }
     png_set_user_limits(r->png, BRIM_IMAGE_MAX_SIDE, BRIM_IMAGE_MAX_SIDE);
-    png_set_chunk_malloc_max(r->png, 8 << 20);
-    png_set_chunk_cache_max(r->png, 64);
+    /* No chunk is wanted but IHDR, PLTE, tRNS, IDAT and IEND; texts and profiles may be large. */
+    png_set_keep_unknown_chunks(r->png, PNG_HANDLE_CHUNK_NEVER, NULL, -1);
     png_set_read_fn(r->png, &r->src, read_bytes);
     return true;
 }
 
-static int orientation(reader *r)
+/* The eXIf chunk may lie behind the pixels, where libpng comes only by decoding them. */
+static int orientation(const uint8_t *at, size_t n)
 {
-    png_uint_32 n = 0;
-    png_bytep exif = NULL;
-    return png_get_eXIf_1(r->png, r->info, &n, &exif) && exif ? brim_exif_orientation(exif, n) : 1;
+    size_t pos = 8;
+    while (n - pos >= 12) { /* length, type, content, checksum */
+        size_t bytes = png_get_uint_32(at + pos);
+        if (bytes > n - pos - 12) break;
+        if (!memcmp(at + pos + 4, "eXIf", 4)) return brim_exif_orientation(at + pos + 8, bytes);
+        pos += 12 + bytes;
+    }
+    return 1;
 }
 
 brim_status brim_png_probe(const brim_decode_job *in, brim_image_info *out, brim_error *err)
@@ -77,7 +83,7 @@ brim_status brim_png_probe(const brim_decode_job *in, brim_image_info *out, brim
     *out = (brim_image_info){.format = BRIM_IMAGE_PNG,
                              .w = (int)png_get_image_width(r.png, r.info),
                              .h = (int)png_get_image_height(r.png, r.info),
-                             .orientation = orientation(&r),
+                             .orientation = orientation(in->bytes, in->n),
                              .channels = png_get_channels(r.png, r.info),
                              .depth = png_get_bit_depth(r.png, r.info)};
     if (png_get_color_type(r.png, r.info) == PNG_COLOR_TYPE_PALETTE) {
@@ -106,7 +112,7 @@ static brim_status read_image(reader *r, brim_decoder *d, brim_decode_job *j, br
 {
     png_read_info(r->png, r->info);
     int64_t w = png_get_image_width(r->png, r->info), h = png_get_image_height(r->png, r->info);
-    BRIM_TRY(brim_image_check_size(w, h, 3, err));
+    BRIM_TRY(brim_image_check_size(w, h, 3, j->n, err));
     int have = set_transforms(r);
     int passes = png_set_interlace_handling(r->png);
     png_read_update_info(r->png, r->info);

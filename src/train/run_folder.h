@@ -2,6 +2,7 @@
 #ifndef BRIM_TRAIN_RUN_FOLDER_H
 #define BRIM_TRAIN_RUN_FOLDER_H
 
+#include "io/safetensors.h"
 #include "train/train.h"
 
 #include <stdio.h>
@@ -44,5 +45,8 @@ brim_status brim_run_save_state(const brim_run_folder *r, const brim_session *s,
 /* Loads state.safetensors; a signature that differs is an error that says what changed. */
 brim_status brim_run_load_state(const brim_run_folder *r, brim_session *s, const char *signature,
                                 brim_position *p, brim_error *err);
+/* The same from an open file; `name` is for messages. */
+brim_status brim_run_take_state(const char *name, const brim_st_file *f, brim_session *s,
+                                const char *signature, brim_position *p, brim_error *err);
 
 #endif

@@ -4,6 +4,7 @@
 
 #include "backend/program.h"
 #include "brim/session.h"
+#include "io/safetensors.h"
 #include "pass/pass.h"
 
 enum { BRIM_MAX_OUTPUTS = 16 };
@@ -33,5 +34,9 @@ struct brim_session {
 /* Matches name against a pattern with * and ?. */
 bool brim_name_match(const char *pattern, const char *name);
 bool brim_name_match_any(const char *const *pattern, int n, const char *name);
+
+/* brim_session_load_state from an open file; `name` is for messages. */
+brim_status brim_session_take_state(brim_session *s, const char *name, const brim_st_file *f,
+                                    brim_error *err);
 
 #endif

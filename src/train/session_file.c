@@ -179,14 +179,25 @@ brim_status brim_session_load(brim_session *s, const char *path, const char *con
     return st;
 }
 
+brim_status brim_session_take_state(brim_session *s, const char *name, const brim_st_file *f,
+                                    brim_error *err)
+{
+    const char *text = brim_st_metadata(f, "brim.steps");
+    int used = 0;
+    long long steps;
+    if (!text || sscanf(text, "%18lld%n", &steps, &used) != 1 || text[used] || steps < 0)
+        return brim_fail(err, BRIM_EFORMAT, "%s: not a state file of Brim (give one that it wrote)",
+                         name);
+    BRIM_TRY(load(s, name, in_state_file, NULL, 0, f, NULL, err));
+    s->steps = steps;
+    return BRIM_OK;
+}
+
 brim_status brim_session_load_state(brim_session *s, const char *path, brim_error *err)
 {
     brim_st_file *f;
     BRIM_TRY(brim_st_open(path, &f, err));
-    const char *steps = brim_st_metadata(f, "brim.steps");
-    brim_status st = steps ? load(s, path, in_state_file, NULL, 0, f, NULL, err)
-                           : brim_fail(err, BRIM_EFORMAT, "%s: not a state file of Brim", path);
-    if (st == BRIM_OK) s->steps = atoll(steps);
+    brim_status st = brim_session_take_state(s, path, f, err);
     brim_st_close(f);
     return st;
 }

@@ -17,7 +17,9 @@ enum { CHUNK = 8 }; /* rows a worker takes at once */
 
 typedef struct slot {
     brim_batch b;
-    int64_t left; /* rows not finished yet, and 1 more while the batch is to be mixed */
+    int64_t left;       /* rows not finished yet, and 1 more while the batch is to be mixed */
+    int64_t unreadable; /* rows whose file could not be read at all */
+    brim_error failure; /* why the batch cannot be given; BRIM_OK: nothing is wrong */
 } slot;
 
 struct brim_pipeline {
@@ -88,7 +90,8 @@ static void open_slot(brim_pipeline *p, int64_t batch)
     s->left = n + (mixes(p) ? 1 : 0);
     s->b.index = batch;
     s->b.n = n;
-    s->b.damaged = s->b.decode_ns = 0;
+    s->b.damaged = s->b.decode_ns = s->unreadable = 0;
+    s->failure.status = BRIM_OK;
     size_t pixels = (size_t)(p->o.width * p->o.height * p->o.channels);
     for (int64_t i = n; i < p->o.batch; i++) {
         memset(s->b.image + (size_t)i * pixels, 0, pixels);
@@ -107,29 +110,41 @@ static void warn_once(brim_pipeline *p, int64_t sample, const brim_error *e)
     brim_warn("%s: %s (left out)", brim_dataset_path(p->set, sample, path, sizeof path), e->text);
 }
 
-/* Fills rows first .. first + n of the epoch, all of one batch; returns how many were damaged. */
-static int64_t fill(brim_pipeline *p, brim_worker *w, int64_t epoch, int64_t first, int64_t n,
-                    bool *damaged, brim_error *last)
+/* Under the lock: a sample that failed. One damaged file is left out; out of memory, or a batch of
+ * which not one file can be read, is no matter of a file. */
+static void note_failure(brim_pipeline *p, slot *s, int64_t sample, const brim_error *e)
+{
+    if (e->status == BRIM_ENOMEM) {
+        s->failure = *e;
+        return;
+    }
+    warn_once(p, sample, e);
+    s->b.damaged++;
+    if (e->status != BRIM_EIO && e->status != BRIM_ENOTFOUND) return;
+    if (++s->unreadable < s->b.n || s->b.n < 2 || s->failure.status != BRIM_OK) return;
+    char path[512];
+    brim_fail(&s->failure, BRIM_EIO,
+              "none of %lld files can be read; %s: %s (is the disk still there?)",
+              (long long)s->b.n, brim_dataset_path(p->set, sample, path, sizeof path), e->text);
+}
+
+/* Fills rows first .. first + n of the epoch, all of one batch; failed[k] says what is wrong. */
+static void fill(brim_pipeline *p, brim_worker *w, int64_t epoch, int64_t first, int64_t n,
+                 brim_error *failed)
 {
     slot *s = &p->slots[first / p->o.batch % p->o.ring];
     size_t pixels = (size_t)(p->o.width * p->o.height * p->o.channels);
-    int64_t bad = 0;
     for (int64_t k = 0; k < n; k++) {
         int64_t row = (first + k) % p->o.batch, sample = p->order[first + k];
         uint8_t *out = s->b.image + (size_t)row * pixels;
-        brim_error e = {0};
-        damaged[k] = brim_worker_sample(w, sample, epoch, out, &e) != BRIM_OK;
-        if (damaged[k]) {
-            memset(out, 0, pixels);
-            last[k] = e;
-            bad++;
-        }
+        failed[k].status = BRIM_OK;
+        bool damaged = brim_worker_sample(w, sample, epoch, out, &failed[k]) != BRIM_OK;
+        if (damaged) memset(out, 0, pixels);
         s->b.label[row] = s->b.label2[row] = brim_dataset_label(p->set, sample);
         s->b.lam[row] = 1;
-        s->b.weight[row] = damaged[k] ? 0 : 1;
+        s->b.weight[row] = damaged ? 0 : 1;
         s->b.sample[row] = sample;
     }
-    return bad;
 }
 
 /* Mixes a batch of which every row is there; called without the lock. */
@@ -153,22 +168,20 @@ static void work_once(brim_pipeline *p, brim_worker *w)
     int64_t first = p->next_row, batch = first / p->o.batch, generation = p->generation,
             epoch = p->epoch;
     int64_t n = batch * p->o.batch + rows_in(p, batch) - first;
-    bool damaged[CHUNK];
-    brim_error one[CHUNK];
+    brim_error failed[CHUNK];
     if (n > CHUNK) n = CHUNK;
     if (first % p->o.batch == 0) open_slot(p, batch);
     p->next_row += n;
     p->busy++;
     pthread_mutex_unlock(&p->lock);
     int64_t start = brim_now_ns();
-    int64_t bad = fill(p, w, epoch, first, n, damaged, one);
+    fill(p, w, epoch, first, n, failed);
     int64_t ns = brim_now_ns() - start;
     pthread_mutex_lock(&p->lock);
     slot *s = &p->slots[batch % p->o.ring];
-    for (int64_t k = 0; k < n; k++)
-        if (damaged[k]) warn_once(p, p->order[first + k], &one[k]);
     if (generation == p->generation) {
-        s->b.damaged += bad;
+        for (int64_t k = 0; k < n; k++)
+            if (failed[k].status != BRIM_OK) note_failure(p, s, p->order[first + k], &failed[k]);
         s->b.decode_ns += ns;
         s->left -= n;
         if (s->left == 1 && mixes(p)) { /* this was the last row */
@@ -234,8 +247,8 @@ static brim_status start_threads(brim_pipeline *p, brim_error *err)
     p->threads = brim_calloc((size_t)n, sizeof *p->threads);
     if (!p->workers || !p->threads) return brim_fail(err, BRIM_ENOMEM, "pipeline: out of memory");
     for (int k = 0; k < n; k++) {
+        p->n_workers++; /* to be released, however far its making comes */
         BRIM_TRY(brim_worker_init(&p->workers[k], p->set, &p->o, p->cache, &p->cache_used, err));
-        p->n_workers++;
     }
     for (int k = 0; k < p->o.threads; k++) {
         void **arg = brim_malloc(2 * sizeof *arg);
@@ -340,6 +353,8 @@ brim_status brim_pipeline_next(brim_pipeline *p, const brim_batch **out, int64_t
                 work_once(p, &p->workers[0]);
         }
         if (wait_ns) *wait_ns = brim_now_ns() - start;
+        if (st == BRIM_OK && s->failure.status != BRIM_OK)
+            st = brim_fail(err, s->failure.status, "%s", s->failure.text);
         if (st == BRIM_OK) {
             *out = &s->b;
             p->taken++;

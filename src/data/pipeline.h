@@ -60,7 +60,8 @@ brim_status brim_pipeline_seek(brim_pipeline *p, int64_t epoch, int64_t first, b
 
 /* The next batch in order; *out = NULL at the end of the epoch. *wait_ns (may be NULL) gets the
  * time spent waiting for the workers. A damaged image is skipped (weight 0), counted and warned
- * about once per file; an I/O error of the whole set is an error. */
+ * about once per file. Errors: BRIM_EIO when not one file of a batch of two or more can be read,
+ * BRIM_ENOMEM, BRIM_EINVAL when all batches of the ring are held. */
 brim_status brim_pipeline_next(brim_pipeline *p, const brim_batch **out, int64_t *wait_ns,
                                brim_error *err);
 void brim_pipeline_release(brim_pipeline *p, const brim_batch *b);

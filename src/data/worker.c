@@ -6,6 +6,8 @@
 
 #include <string.h>
 
+/* Images up to this size are decoded whole, with or without a cache, so that both give the same
+ * pixels: a view may come at a reduced size. */
 enum { CACHE_MAX_PIXELS = 128 * 128 };
 
 brim_status brim_worker_init(brim_worker *w, const brim_dataset *set, const brim_pipeline_opts *o,
@@ -66,10 +68,10 @@ static brim_status fetch(brim_worker *w, int64_t i, brim_rng *r, brim_image *im,
     BRIM_TRY(brim_dataset_read(w->set, i, &w->scratch, &s, err));
     BRIM_TRY(brim_image_probe(&s, &info, err));
     *crop = draw_crop(o, info.w, info.h, r);
-    bool small = w->cache && info.w * info.h <= CACHE_MAX_PIXELS;
+    bool small = info.w * info.h <= CACHE_MAX_PIXELS;
     brim_view view = brim_crop_view(crop, o->width, o->height);
     BRIM_TRY(brim_image_decode(w->decoder, &s, &info, o->channels, small ? NULL : &view, im, err));
-    if (small) keep(w, i, im);
+    if (small && w->cache) keep(w, i, im);
     return BRIM_OK;
 }
 

@@ -7,7 +7,7 @@ build=(
     build-essential meson ninja-build pkg-config
     libdnnl-dev                                    # convolution, matmul, pooling
     libturbojpeg0-dev libpng-dev libwebp-dev       # images
-    libyaml-dev libjansson-dev libarchive-dev zlib1g-dev
+    libyaml-dev libjansson-dev zlib1g-dev
     libcmocka-dev                                  # tests
 )
 check=(clang clang-format-14 libclang-rt-14-dev libomp-14-dev valgrind)

@@ -265,6 +265,46 @@ static void out_of_memory_is_an_error(void **state)
     }
 }
 
+static brim_status count_up(const void *source, void *out, brim_error *err)
+{
+    int from = *(const int *)source;
+    float *x = out;
+    if (from < 0) return brim_fail(err, BRIM_EIO, "the device is gone");
+    for (int i = 0; i < 4; i++) x[i] = (float)(from + i);
+    return BRIM_OK;
+}
+
+/* Tensors that are fetched only while the file is written; a fetch that fails leaves the old file.
+ */
+static void saves_what_it_reads_on_the_way(void **state)
+{
+    int from[2] = {10, 20};
+    brim_st_entry entry[2];
+    for (int i = 0; i < 2; i++)
+        entry[i] = (brim_st_entry){.name = i ? "b" : "a",
+                                   .type = BRIM_F32,
+                                   .rank = 1,
+                                   .dim = {4},
+                                   .read = count_up,
+                                   .source = &from[i]};
+    char path[128];
+    brim_error err = {0};
+    snprintf(path, sizeof path, "%s/r.safetensors", dir);
+    assert_int_equal(brim_st_save(path, entry, 2, NULL, 0, &err), BRIM_OK);
+    from[1] = -1;
+    assert_int_equal(brim_st_save(path, entry, 2, NULL, 0, &err), BRIM_EIO);
+    assert_non_null(strstr(err.text, "r.safetensors: the device is gone"));
+
+    brim_st_file *f;
+    float x[4];
+    assert_int_equal(brim_st_open(path, &f, &err), BRIM_OK);
+    memcpy(x, brim_st_find(f, "b")->data, sizeof x);
+    assert_true(x[0] == 20 && x[3] == 23);
+    memcpy(x, brim_st_find(f, "a")->data, sizeof x);
+    assert_true(x[0] == 10 && x[3] == 13);
+    brim_st_close(f);
+}
+
 /* The samples that the format's own project ships: all hold -3 .. 2. */
 static void reads_the_reference_samples(void **state)
 {
@@ -321,6 +361,7 @@ int main(void)
         cmocka_unit_test(refuses_damaged_headers),
         cmocka_unit_test(refuses_damaged_lengths),
         cmocka_unit_test(out_of_memory_is_an_error),
+        cmocka_unit_test(saves_what_it_reads_on_the_way),
         cmocka_unit_test(reads_the_reference_samples),
     };
     return cmocka_run_group_tests(tests, make_dir, remove_dir);

@@ -38,7 +38,11 @@ typedef struct brim_st_entry {
     brim_dtype type;
     int rank;
     int64_t dim[8];
-    const void *data; /* row-major, packed */
+    const void *data; /* row-major, packed; or NULL, then: */
+    /* Writes the data to out (host memory), so that a file can be larger than what memory is left.
+     * Called once, while the file is written. */
+    brim_status (*read)(const void *source, void *out, brim_error *err);
+    const void *source;
 } brim_st_entry;
 
 /* Writes through a temporary file in the same folder, fsync, rename, fsync of the folder: after any

@@ -46,7 +46,7 @@ static brim_status check_entry(const char *path, const brim_st_entry *e, size_t 
     bool ok = e->rank >= 0 && e->rank <= 8;
     for (int i = 0; ok && i < e->rank; i++)
         ok = e->dim[i] >= 0 && !__builtin_mul_overflow(n, (uint64_t)e->dim[i], &n);
-    if (!ok || (n && !e->data))
+    if (!ok || (n && !e->data && !e->read))
         return brim_fail(
             err, BRIM_ESHAPE,
             "%s: %.200s: not a shape that can be saved (at most 8 dimensions >= 0, and "
@@ -106,6 +106,25 @@ static void header_text(brim_str *out, const item *items, int64_t n,
     while (out->n % 8 && !out->failed) brim_str_add(out, " "); /* tensors start on 8 bytes */
 }
 
+/* Tensors that are read on the way out share one buffer of the largest. */
+static brim_status write_tensors(brim_file_writer *w, const item *items, int64_t n, brim_error *err)
+{
+    size_t largest = 0;
+    for (int64_t i = 0; i < n; i++)
+        if (!items[i].entry->data && items[i].bytes > largest) largest = items[i].bytes;
+    void *buffer = largest ? brim_malloc(largest) : NULL;
+    if (largest && !buffer)
+        return brim_fail(err, BRIM_ENOMEM, "out of memory (close other programs)");
+    brim_status st = BRIM_OK;
+    for (int64_t i = 0; i < n && st == BRIM_OK; i++) {
+        const brim_st_entry *e = items[i].entry;
+        if (!e->data && items[i].bytes) st = e->read(e->source, buffer, err);
+        if (st == BRIM_OK) brim_file_write(w, e->data ? e->data : buffer, items[i].bytes);
+    }
+    free(buffer);
+    return st;
+}
+
 static brim_status save(const char *path, item *items, const brim_st_entry *entry, int64_t n,
                         const char *const (*metadata)[2], int n_metadata, brim_str *header,
                         brim_error *err)
@@ -120,8 +139,11 @@ static brim_status save(const char *path, item *items, const brim_st_entry *entr
     for (int i = 0; i < 8; i++) length[i] = (unsigned char)(header->n >> (8 * i));
     brim_file_write(w, length, sizeof length);
     brim_file_write(w, header->at, header->n);
-    for (int64_t i = 0; i < n; i++) brim_file_write(w, items[i].entry->data, items[i].bytes);
-    return brim_file_commit(w, err);
+    brim_error why = {0};
+    brim_status st = write_tensors(w, items, n, &why);
+    if (st == BRIM_OK) return brim_file_commit(w, err);
+    brim_file_abandon(w);
+    return brim_fail(err, st, "%s: %s", path, why.text);
 }
 
 brim_status brim_st_save(const char *path, const brim_st_entry *entry, int64_t n,

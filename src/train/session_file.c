@@ -20,32 +20,40 @@ static bool in_state_file(const brim_entry *e)
     return !half && strncmp(e->name, "grad:", 5) != 0;
 }
 
+/* A tensor of the session, as the writer of files asks for it. */
+typedef struct source {
+    const brim_session *s;
+    const brim_entry *e;
+} source;
+
+static brim_status read_entry(const void *from, void *out, brim_error *err)
+{
+    const source *at = from;
+    return brim_store_read(&at->s->store, at->s->backend, at->e, out, err);
+}
+
 static brim_status save(const brim_session *s, const char *path, bool (*want)(const brim_entry *),
                         const char *const (*metadata)[2], int n_metadata, brim_error *err)
 {
     const brim_store *st = &s->store;
     brim_st_entry *entry = brim_calloc(st->entries.n, sizeof *entry);
-    float **copy = brim_calloc(st->entries.n, sizeof(float *));
-    brim_status status =
-        entry && copy ? BRIM_OK : brim_fail(err, BRIM_ENOMEM, "%s: out of memory", path);
+    source *from = brim_calloc(st->entries.n, sizeof *from);
     int64_t n = 0;
-    for (size_t i = 0; i < st->entries.n && status == BRIM_OK; i++) {
+    for (size_t i = 0; entry && from && i < st->entries.n; i++) {
         const brim_entry *e = &st->entries.at[i];
         if (!want(e)) continue;
-        copy[n] = brim_malloc((size_t)brim_shape_count(&e->shape) * sizeof(float));
-        if (!copy[n]) {
-            status = brim_fail(err, BRIM_ENOMEM, "%s: out of memory", path);
-            break;
-        }
-        status = brim_store_read(st, s->backend, e, copy[n], err);
-        entry[n] = (brim_st_entry){
-            .name = e->name, .type = BRIM_F32, .rank = e->shape.rank, .data = copy[n]};
+        from[n] = (source){s, e};
+        entry[n] = (brim_st_entry){.name = e->name,
+                                   .type = BRIM_F32,
+                                   .rank = e->shape.rank,
+                                   .read = read_entry,
+                                   .source = &from[n]};
         for (int k = 0; k < e->shape.rank; k++) entry[n].dim[k] = e->shape.dim[k];
         n++;
     }
-    if (status == BRIM_OK) status = brim_st_save(path, entry, n, metadata, n_metadata, err);
-    for (size_t i = 0; copy && i < st->entries.n; i++) free(copy[i]);
-    free(copy);
+    brim_status status = entry && from ? brim_st_save(path, entry, n, metadata, n_metadata, err)
+                                       : brim_fail(err, BRIM_ENOMEM, "%s: out of memory", path);
+    free(from);
     free(entry);
     return status;
 }

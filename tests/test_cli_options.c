@@ -171,7 +171,7 @@ static void mistakes_name_the_remedy(void **state)
         {"--xyzzy", "--xyzzy: there is no such option (brim train --help lists them)"},
         {"-e", "-e: options have two dashes (brim train --help lists them; a file: ./-e)"},
         {"a~b~c", "c: one argument too many (usage: brim train --data DIR [options] [FILE]...; "
-                  "values of options go behind their --name)"},
+                  "values of options go behind their --name, patterns in quotes)"},
         {"--steps~1,x", "--steps: \"x\" is not a whole number (give a number such as 10)"},
         {"--config~/nonexistent.yaml", "/nonexistent.yaml: no such file (check the path)"},
     };

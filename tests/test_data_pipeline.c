@@ -374,7 +374,6 @@ static void gives_the_same_bits_with_a_cache(void **state)
         bytes want = epochs(sets[k % 2], &o, 3);
         static const size_t room[] = {16 << 20, 20000, 0}; /* all small ones, some, none */
         for (int i = 0; i < 6; i++) {
-            o.cache = true;
             o.cache_bytes = room[i / 2];
             o.threads = i % 2 ? 3 : 0;
             bytes got = epochs(sets[k % 2], &o, 3);
@@ -433,8 +432,7 @@ static void frees_while_workers_are_busy(void **state)
         brim_pipeline_opts o = train_opts();
         o.threads = 3;
         o.ring = 1 + k % 4;
-        o.cache = k % 2;
-        o.cache_bytes = 1 << 20;
+        o.cache_bytes = k % 2 ? 1 << 20 : 0;
         brim_pipeline *p = pipeline(set, &o);
         if (k % 5) seek(p, k, 0);
         for (int i = 0; i < k % 5 - 1 && i < o.ring; i++) {

@@ -184,7 +184,7 @@ static brim_status check_args(const brim_options *o, brim_error *err)
     if (u->max_args >= 0 && n > u->max_args)
         return brim_fail(err, BRIM_EINVAL,
                          "%.200s: one argument too many (usage: brim %s %s; values of options go "
-                         "behind their --name)",
+                         "behind their --name, patterns in quotes)",
                          o->args.at[u->max_args], u->command, u->synopsis);
     if (n < u->min_args)
         return brim_fail(err, BRIM_EINVAL, "an argument is missing (usage: brim %s %s)", u->command,

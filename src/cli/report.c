@@ -21,12 +21,12 @@ void brim_report_memory(brim_str *out, const brim_plan *p)
         {"activations", p->activation_bytes},
         {"workspace", p->workspace_bytes},
         {"gradients and rest of the step", slack},
-        {"accumulated gradients",
+        {p->accumulation > 1 ? "accumulated gradients" : "scalars",
          p->arena_bytes - p->step_bytes > p->weights_bytes + p->half_bytes + p->state_bytes
              ? p->arena_bytes - p->step_bytes - p->weights_bytes - p->half_bytes - p->state_bytes
              : 0},
         {"input ring", p->input_bytes},
-        {"data set", p->extra_bytes},
+        {"data set, decoded images", p->extra_bytes},
         {"libraries", p->library_bytes}};
     brim_table t;
     char text[32];

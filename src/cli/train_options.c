@@ -21,7 +21,8 @@ const brim_option brim_train_option_table[] = {
      .required = true,
      .help = "Training images: a folder of class folders, a .tar or .tar.gz of the same or of "
              "WebDataset pairs (several "
-             "shards as train-{0..4}.tar.gz), IDX or CIFAR-10 binary files"},
+             "shards as 'train-{0..4}.tar.gz', in quotes), IDX or CIFAR-10 "
+             "binary files"},
     {.name = "val-data",
      PATH,
      .arg = "PATH",

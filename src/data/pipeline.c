@@ -30,8 +30,7 @@ struct brim_pipeline {
     slot *slots;
     uint8_t *memory;
     size_t memory_bytes;
-    brim_cached *cache;
-    atomic_size_t cache_used;
+    brim_cache *cache;
     brim_worker *workers;
     pthread_t *threads;
     int n_threads, n_workers;
@@ -50,12 +49,6 @@ struct brim_pipeline {
 int64_t brim_pipeline_batches(const brim_pipeline *p)
 {
     return p->batches;
-}
-
-size_t brim_pipeline_memory_bytes(const brim_pipeline *p)
-{
-    return p->memory_bytes + (size_t)p->samples * sizeof(int64_t) +
-           (p->cache ? p->o.cache_bytes : 0);
 }
 
 static void shuffle(brim_pipeline *p)
@@ -223,8 +216,8 @@ static brim_status allocate(brim_pipeline *p, brim_error *err)
     p->slots = brim_calloc((size_t)o->ring, sizeof *p->slots);
     p->order = brim_malloc((size_t)n * sizeof *p->order);
     p->warned = brim_calloc((size_t)n, 1);
-    if (o->cache) p->cache = brim_calloc((size_t)n, sizeof *p->cache);
-    if (!p->memory || !p->slots || !p->order || !p->warned || (o->cache && !p->cache))
+    if (o->cache_bytes) p->cache = brim_cache_new(n, o->cache_bytes);
+    if (!p->memory || !p->slots || !p->order || !p->warned || (o->cache_bytes && !p->cache))
         return brim_fail(err, BRIM_ENOMEM, "pipeline: out of memory");
     for (int k = 0; k < o->ring; k++) {
         uint8_t *at = p->memory + each * (size_t)k;
@@ -248,7 +241,7 @@ static brim_status start_threads(brim_pipeline *p, brim_error *err)
     if (!p->workers || !p->threads) return brim_fail(err, BRIM_ENOMEM, "pipeline: out of memory");
     for (int k = 0; k < n; k++) {
         p->n_workers++; /* to be released, however far its making comes */
-        BRIM_TRY(brim_worker_init(&p->workers[k], p->set, &p->o, p->cache, &p->cache_used, err));
+        BRIM_TRY(brim_worker_init(&p->workers[k], p->set, &p->o, p->cache, err));
     }
     for (int k = 0; k < p->o.threads; k++) {
         void **arg = brim_malloc(2 * sizeof *arg);
@@ -298,13 +291,11 @@ void brim_pipeline_free(brim_pipeline *p)
     pthread_mutex_unlock(&p->lock);
     for (int k = 0; k < p->n_threads; k++) pthread_join(p->threads[k], NULL);
     for (int k = 0; k < p->n_workers; k++) brim_worker_release(&p->workers[k]);
-    for (int64_t i = 0; p->cache && i < brim_dataset_size(p->set); i++)
-        free(atomic_load(&p->cache[i].pixels));
     pthread_cond_destroy(&p->work);
     pthread_cond_destroy(&p->ready);
     pthread_mutex_destroy(&p->lock);
     brim_pages_free(p->memory, p->memory_bytes);
-    free(p->cache);
+    brim_cache_free(p->cache);
     free(p->slots);
     free(p->order);
     free(p->warned);

@@ -25,10 +25,9 @@ typedef struct brim_pipeline_opts {
     bool shuffle;   /* order = f(seed, epoch); else stored order */
     bool drop_last; /* else the last batch is short: n < batch, the rest has weight 0 */
     uint64_t seed;
-    int threads; /* 0: decode in brim_pipeline_next's caller */
-    int ring;    /* batches ahead, >= 1 */
-    bool cache;  /* keep decoded images in memory when they fit in cache_bytes */
-    size_t cache_bytes;
+    int threads;        /* 0: decode in brim_pipeline_next's caller */
+    int ring;           /* batches ahead, >= 1 */
+    size_t cache_bytes; /* small images are kept decoded in so much memory (data/cache.h); 0: off */
 } brim_pipeline_opts;
 
 /* Borrowed from the ring until brim_pipeline_release. */
@@ -51,8 +50,7 @@ brim_status brim_pipeline_new(const brim_dataset *d, const brim_pipeline_opts *o
                               brim_pipeline **out, brim_error *err);
 void brim_pipeline_free(brim_pipeline *p); /* stops the workers; accepts NULL */
 
-int64_t brim_pipeline_batches(const brim_pipeline *p);     /* per epoch */
-size_t brim_pipeline_memory_bytes(const brim_pipeline *p); /* ring + per-thread buffers at most */
+int64_t brim_pipeline_batches(const brim_pipeline *p); /* per epoch */
 
 /* Begins (or jumps to) batch `first` of `epoch`. Batches made ahead for another place are dropped.
  */

@@ -6,14 +6,10 @@
 
 #include <string.h>
 
-/* Images up to this size are decoded whole, with or without a cache, so that both give the same
- * pixels: a view may come at a reduced size. */
-enum { CACHE_MAX_PIXELS = 128 * 128 };
-
 brim_status brim_worker_init(brim_worker *w, const brim_dataset *set, const brim_pipeline_opts *o,
-                             brim_cached *cache, atomic_size_t *cache_used, brim_error *err)
+                             brim_cache *cache, brim_error *err)
 {
-    *w = (brim_worker){.set = set, .o = o, .cache = cache, .cache_used = cache_used};
+    *w = (brim_worker){.set = set, .o = o, .cache = cache};
     w->decoder = brim_decoder_new();
     bool ok =
         w->decoder && brim_scratch_reserve(&w->tmp, (size_t)(o->width * o->height * o->channels));
@@ -28,22 +24,6 @@ void brim_worker_release(brim_worker *w)
     brim_resizer_release(&w->resizer);
 }
 
-/* Keeps a whole image for the next epochs while there is room. */
-static void keep(brim_worker *w, int64_t i, const brim_image *im)
-{
-    size_t bytes = im->stride * (size_t)im->h;
-    if (atomic_fetch_add(w->cache_used, bytes) + bytes > w->o->cache_bytes) {
-        atomic_fetch_sub(w->cache_used, bytes);
-        return;
-    }
-    uint8_t *copy = brim_malloc(bytes + BRIM_IMAGE_SLACK);
-    if (!copy) return;
-    memcpy(copy, im->pixels, bytes);
-    w->cache[i].w = im->w;
-    w->cache[i].h = im->h;
-    atomic_store_explicit(&w->cache[i].pixels, copy, memory_order_release);
-}
-
 static brim_crop draw_crop(const brim_pipeline_opts *o, int w, int h, brim_rng *r)
 {
     return o->augment.random_resized_crop
@@ -56,10 +36,7 @@ static brim_status fetch(brim_worker *w, int64_t i, brim_rng *r, brim_image *im,
                          brim_error *err)
 {
     const brim_pipeline_opts *o = w->o;
-    uint8_t *kept =
-        w->cache ? atomic_load_explicit(&w->cache[i].pixels, memory_order_acquire) : NULL;
-    if (kept) {
-        *im = brim_image_whole(w->cache[i].w, w->cache[i].h, o->channels, kept);
+    if (brim_cache_get(w->cache, i, o->channels, im)) {
         *crop = draw_crop(o, im->w, im->h, r);
         return BRIM_OK;
     }
@@ -68,10 +45,12 @@ static brim_status fetch(brim_worker *w, int64_t i, brim_rng *r, brim_image *im,
     BRIM_TRY(brim_dataset_read(w->set, i, &w->scratch, &s, err));
     BRIM_TRY(brim_image_probe(&s, &info, err));
     *crop = draw_crop(o, info.w, info.h, r);
-    bool small = info.w * info.h <= CACHE_MAX_PIXELS;
+    /* Decoded whole with or without a cache, so that both give the same pixels: a view may come at
+     * a reduced size. */
+    bool small = brim_cache_wants(&info);
     brim_view view = brim_crop_view(crop, o->width, o->height);
     BRIM_TRY(brim_image_decode(w->decoder, &s, &info, o->channels, small ? NULL : &view, im, err));
-    if (small && w->cache) keep(w, i, im);
+    if (small && w->cache) brim_cache_keep(w->cache, i, im);
     return BRIM_OK;
 }
 

@@ -2,13 +2,14 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "data/cache.h"
 #include "train/run_folder.h"
 
 #include <math.h>
 #include <stdarg.h>
 #include <string.h>
 
-enum { RING = 2, NAN_STEPS = 5 };
+enum { RING = 2, NAN_STEPS = 5, CACHE_BYTES = 256 << 20, CACHE_SHARE = 8 };
 
 void brim_train_opts_init(brim_train_opts *o)
 {
@@ -47,6 +48,7 @@ typedef struct trainer {
     int64_t micro, accumulation,
         micros;               /* rows of a micro-batch; micro-batches an update, an epoch */
     int64_t per_epoch, steps; /* updates */
+    size_t cache_bytes, val_cache_bytes; /* decoded images that the pipelines keep */
     brim_micro *window;
     brim_feed (*feeds)[5];
     const brim_batch **batch;
@@ -125,6 +127,16 @@ static brim_status choose_input(trainer *t, brim_error *err)
     return BRIM_OK;
 }
 
+/* Memory for decoded images: what the sets need, at most an eighth of a cap. */
+static void choose_caches(trainer *t)
+{
+    size_t limit = CACHE_BYTES, cap = t->o->session.memory_cap_bytes;
+    int channels = t->classifier.model.channels;
+    if (cap && cap / CACHE_SHARE < limit) limit = cap / CACHE_SHARE;
+    t->cache_bytes = brim_cache_need(t->train, channels, limit);
+    if (t->val) t->val_cache_bytes = brim_cache_need(t->val, channels, limit - t->cache_bytes);
+}
+
 static brim_status make_session(trainer *t, brim_error *err)
 {
     const brim_model_opts *m = &t->classifier.model;
@@ -140,8 +152,9 @@ static brim_status make_session(trainer *t, brim_error *err)
     so->train_samples = n;
     so->input_bytes = (size_t)(m->width * m->height * m->channels) + 24;
     so->input_ring = 2 * RING;
-    so->extra_bytes =
-        brim_dataset_memory_bytes(t->train) + (t->val ? brim_dataset_memory_bytes(t->val) : 0);
+    choose_caches(t);
+    so->extra_bytes = t->cache_bytes + t->val_cache_bytes + brim_dataset_memory_bytes(t->train) +
+                      (t->val ? brim_dataset_memory_bytes(t->val) : 0);
     BRIM_TRY(brim_session_new(brim_classifier_build, &t->classifier, so, &t->s, err));
     const brim_plan *p = brim_session_plan(t->s);
     t->micro = p->micro_batch;
@@ -169,12 +182,12 @@ static brim_status make_pipelines(trainer *t, brim_error *err)
                              .seed = t->session_opts.seed,
                              .threads = t->o->workers,
                              .ring = (int)t->accumulation + RING,
-                             .cache = true,
-                             .cache_bytes = (size_t)256 << 20};
+                             .cache_bytes = t->cache_bytes};
     BRIM_TRY(brim_pipeline_new(t->train, &po, &t->pipe, err));
     if (!t->val) return BRIM_OK;
     po.shuffle = false;
     po.ring = RING;
+    po.cache_bytes = t->val_cache_bytes;
     po.augment = (brim_augment){.crop_ratio = t->o->augment.crop_ratio};
     return brim_pipeline_new(t->val, &po, &t->val_pipe, err);
 }

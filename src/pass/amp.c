@@ -29,10 +29,12 @@ brim_status brim_pass_amp(brim_graph *g, const brim_compile_opts *o, brim_error 
     brim_value **cache = brim_calloc(n_cache, sizeof(brim_value *));
     if (!cache) return brim_fail(err, BRIM_ENOMEM, "out of memory");
     brim_status s = BRIM_OK;
+    const char *scope = g->scope;
     brim_rewrite r = brim_rewrite_begin(g);
     for (size_t i = 0; i < r.n_old && s == BRIM_OK; i++) {
         brim_node *n = r.old[i];
         brim_dtype t = wanted(n, o->compute);
+        g->scope = n->name; /* messages show whose cast it is */
         for (int k = 0; n->op->amp != BRIM_AMP_KEEP && k < n->n_in && k < 32; k++) {
             if (!n->in[k] || !(n->op->amp_in >> k & 1) || !brim_dtype_real(n->in[k]->dtype))
                 continue;
@@ -44,6 +46,7 @@ brim_status brim_pass_amp(brim_graph *g, const brim_compile_opts *o, brim_error 
         brim_graph_keep(g, n);
     }
     brim_rewrite_end(g, &r);
+    g->scope = scope;
     free(cache);
     return s == BRIM_OK ? brim_graph_check(g, err) : s;
 }

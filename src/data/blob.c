@@ -1,6 +1,7 @@
 /* Files as memory: mapped, or unpacked once when they are gzipped. */
 #include "data/source.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -123,4 +124,22 @@ brim_status brim_source_add(brim_source *s, brim_item item, brim_error *err)
 {
     return brim_vec_push(&s->items, item) ? BRIM_OK
                                           : brim_fail(err, BRIM_ENOMEM, "data: out of memory");
+}
+
+brim_status brim_source_ignore(brim_source *s, const char *name, brim_error *err)
+{
+    enum { KINDS = 16 };
+    brim_ignored one = {.end = "other", .n = 1};
+    const char *slash = strrchr(name, '/'), *base = slash ? slash + 1 : name;
+    const char *dot = *base == '.' ? NULL : strrchr(base, '.');
+    if (dot && strlen(dot) < sizeof one.end && s->ignored.n < KINDS) strcpy(one.end, dot);
+    for (char *p = one.end; *p; p++) *p = (char)tolower((unsigned char)*p);
+    brim_one_line(one.end);
+    for (size_t k = 0; k < s->ignored.n; k++)
+        if (!strcmp(s->ignored.at[k].end, one.end)) {
+            s->ignored.at[k].n++;
+            return BRIM_OK;
+        }
+    return brim_vec_push(&s->ignored, one) ? BRIM_OK
+                                           : brim_fail(err, BRIM_ENOMEM, "data: out of memory");
 }

@@ -24,6 +24,7 @@ void brim_dataset_free(brim_dataset *d)
     free(d->src.blobs.at);
     free(d->src.items.at);
     free(d->src.empty.at);
+    free(d->src.ignored.at);
     brim_arena_release(&d->src.arena);
     free(d);
 }
@@ -65,7 +66,21 @@ bool brim_dataset_has_split(const brim_dataset *d)
 
 int64_t brim_dataset_ignored(const brim_dataset *d)
 {
-    return d->src.ignored;
+    int64_t sum = 0;
+    for (size_t k = 0; k < d->src.ignored.n; k++) sum += d->src.ignored.at[k].n;
+    return sum;
+}
+
+const char *brim_dataset_ignored_kind(const brim_dataset *d, int k, int64_t *n)
+{
+    if (k < 0 || (size_t)k >= d->src.ignored.n) return NULL;
+    *n = d->src.ignored.at[k].n;
+    return d->src.ignored.at[k].end;
+}
+
+const char *brim_dataset_empty_folder(const brim_dataset *d, int k)
+{
+    return k >= 0 && (size_t)k < d->src.empty.n ? d->src.empty.at[k] : NULL;
 }
 
 const char *brim_dataset_path(const brim_dataset *d, int64_t i, char *buf, size_t n)
@@ -297,7 +312,8 @@ static brim_status read_file(const brim_dataset *d, const brim_item *it, brim_sc
         return brim_fail_errno(err, why, "cannot be read");
     }
     size_t n = (size_t)st.st_size, got = 0;
-    uint8_t *at = n < (size_t)1 << 31 ? brim_scratch_reserve(scratch, n) : NULL;
+    bool fits = n < (size_t)1 << 31;
+    uint8_t *at = fits ? brim_scratch_reserve(scratch, n) : NULL;
     while (at && got < n) {
         ssize_t k = read(fd, at + got, n - got);
         if (k < 0 && errno == EINTR) continue;
@@ -305,7 +321,8 @@ static brim_status read_file(const brim_dataset *d, const brim_item *it, brim_sc
         got += (size_t)k;
     }
     close(fd);
-    if (!at) return brim_fail(err, BRIM_ENOMEM, "%zu bytes are too many", n);
+    if (!fits) return brim_fail(err, BRIM_EFORMAT, "%zu bytes are more than are read (2 GiB)", n);
+    if (!at) return brim_fail(err, BRIM_ENOMEM, "out of memory");
     if (got < n) return brim_fail(err, BRIM_EIO, "reading failed after %zu bytes", got);
     *out = (brim_sample){.bytes = at, .n = n};
     return BRIM_OK;

@@ -27,6 +27,7 @@ typedef struct brim_dataset_opts {
     uint64_t seed;
     const char *const *class_names; /* expected order of classes (from a checkpoint), or NULL */
     int n_class_names;
+    bool allow_empty; /* a class folder without images is no error; brim_dataset_empty_folder */
 } brim_dataset_opts;
 
 /* Errors: BRIM_ENOTFOUND, BRIM_EFORMAT, BRIM_EIO, BRIM_EINVAL, BRIM_ENOMEM; *out is NULL then. An
@@ -47,6 +48,11 @@ brim_split brim_dataset_split(const brim_dataset *d, int64_t i);
 /* Storage itself tells training from validation. */
 bool brim_dataset_has_split(const brim_dataset *d);
 int64_t brim_dataset_ignored(const brim_dataset *d); /* files that are no images */
+/* The k-th kind of them, ".txt", and how many there are; NULL behind the last. */
+const char *brim_dataset_ignored_kind(const brim_dataset *d, int k, int64_t *n);
+/* The k-th class folder without images, as a path in the set; NULL behind the last. Folders of the
+ * validation part do not count. */
+const char *brim_dataset_empty_folder(const brim_dataset *d, int k);
 const char *brim_dataset_kind(
     const brim_dataset *d); /* "folder", "tar", "webdataset", "idx", "cifar" */
 size_t brim_dataset_memory_bytes(const brim_dataset *d); /* host memory it holds */

@@ -131,22 +131,20 @@ static int by_text(const void *a, const void *b)
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* torchvision refuses a class folder without images, too: it shifts the classes of whoever counts
- * it. In the validation part alone it does no harm. */
-static brim_status check_empty_folders(const brim_source *s, const char *path, brim_error *err)
+/* Keeps those empty folders that lie where class folders do. torchvision refuses a class folder
+ * without images, too: it shifts the classes of whoever counts it. In the validation part alone it
+ * does no harm. */
+static void keep_empty_classes(brim_source *s)
 {
     const brim_item *first = s->items.at, *end = first + s->items.n;
     while (first < end && first->split == BRIM_SPLIT_VAL) first++;
-    if (first == end) return BRIM_OK;
-    size_t common = (size_t)(first->inner - first->name);
-    for (size_t i = 0; i < s->empty.n; i++) {
+    size_t kept = 0, common = first < end ? (size_t)(first->inner - first->name) : 0;
+    for (size_t i = 0; i < s->empty.n && first < end; i++) {
         const char *p = s->empty.at[i];
         if (strlen(p) > common && !strncmp(p, first->name, common) && !strchr(p + common, '/'))
-            return brim_fail(err, BRIM_EFORMAT,
-                             "%s/%s: a class folder without images (remove it, or fill it)", path,
-                             p);
+            s->empty.at[kept++] = p;
     }
-    return BRIM_OK;
+    s->empty.n = kept;
 }
 
 /* A copy of the class folder's name; the last one made is given again while it fits. */
@@ -300,7 +298,11 @@ static brim_status assign_classes(brim_dataset *d, const char *path, const brim_
     }
     if (d->own_split) keep_split(s, o->split);
     if (labelled || s->items.n == 0) return classes_from_labels(d, path, err);
-    BRIM_TRY(check_empty_folders(s, path, err));
+    keep_empty_classes(s);
+    if (s->empty.n && !o->allow_empty)
+        return brim_fail(err, BRIM_EFORMAT,
+                         "%s/%s: a class folder without images (remove it, or fill it)", path,
+                         s->empty.at[0]);
     return classes_from_folders(d, path, err);
 }
 

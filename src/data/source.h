@@ -29,14 +29,20 @@ typedef struct brim_blob {
     bool mapped;
 } brim_blob;
 
+/* Files of one kind that are no images. */
+typedef struct brim_ignored {
+    char end[12]; /* ".txt", or "other" */
+    int64_t n;
+} brim_ignored;
+
 typedef struct brim_source {
     brim_arena arena;
     const char *kind;
     BRIM_VEC(brim_item) items;
     BRIM_VEC(brim_blob) blobs;
-    BRIM_VEC(const char *) empty; /* folders in which there is no image, as items' names */
-    const char *root;             /* folder sources: what item names are relative to */
-    int64_t ignored;              /* files that are no images */
+    BRIM_VEC(const char *) empty;   /* folders in which there is no image, as items' names */
+    const char *root;               /* folder sources: what item names are relative to */
+    BRIM_VEC(brim_ignored) ignored; /* files that are no images */
 } brim_source;
 
 /* Each returns BRIM_OK with items found. */
@@ -53,5 +59,7 @@ brim_status brim_source_load(brim_source *s, const char *path, uint32_t *blob, b
 /* "img.JPG" -> true: an extension that images have. */
 bool brim_image_name(const char *name);
 brim_status brim_source_add(brim_source *s, brim_item item, brim_error *err);
+/* Counts a file that is no image. */
+brim_status brim_source_ignore(brim_source *s, const char *name, brim_error *err);
 
 #endif

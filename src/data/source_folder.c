@@ -54,10 +54,8 @@ static brim_status visit(brim_source *s, const place *at, const char *name, brim
     if (!inner || !full) return brim_fail(err, BRIM_ENOMEM, "%s: out of memory", s->root);
     bool there = stat(full, &st) == 0;
     if (there && S_ISDIR(st.st_mode)) return enter(s, at, inner, &st, err);
-    if ((there && !S_ISREG(st.st_mode)) || !brim_image_name(name)) {
-        s->ignored++;
-        return BRIM_OK;
-    }
+    if (there && !S_ISREG(st.st_mode)) return brim_source_ignore(s, "", err);
+    if (!brim_image_name(name)) return brim_source_ignore(s, name, err);
     uint64_t bytes = there ? (uint64_t)st.st_size : 0;
     return brim_source_add(s, (brim_item){.name = inner, .label = -1, .bytes = bytes}, err);
 }

@@ -79,10 +79,8 @@ static brim_status add_member(brim_source *s, const char *name, uint32_t blob, u
     while (!strncmp(name, "./", 2)) name += 2;
     const char *base = strrchr(name, '/');
     base = base ? base + 1 : name;
-    if (*base == '.' || (!brim_image_name(name) && !ends_with(name, ".cls"))) {
-        s->ignored++;
-        return BRIM_OK;
-    }
+    if (*base == '.' || (!brim_image_name(name) && !ends_with(name, ".cls")))
+        return brim_source_ignore(s, name, err);
     return brim_source_add(
         s, (brim_item){.name = name, .label = -1, .blob = blob, .offset = offset, .bytes = bytes},
         err);

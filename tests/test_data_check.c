@@ -1,5 +1,6 @@
 /* Checking data sets: what is damaged, there twice, odd; and what the sets hold. */
 #include "base/mem.h"
+#include "cli/cli.h"
 #include "data/check.h"
 #include "data_files.h"
 #include "tests.h"
@@ -8,6 +9,9 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
+
+#include <jansson.h>
 
 static brim_dataset *open_set(const char *path, brim_dataset_opts o)
 {
@@ -59,7 +63,7 @@ static void finds_damage(void **state)
     brim_check c = check(d, NULL, 2);
     static const struct {
         const char *name, *why;
-    } want[] = {{"cat/2.jpg", "JPEG: "}, {"cat/3.jpg", "neither"}, {"dog/4.png", "neither"}};
+    } want[] = {{"cat/2.jpg", "JPEG: "}, {"cat/3.jpg", "empty"}, {"dog/4.png", "neither"}};
     assert_int_equal(c.damage.n, 3);
     for (int k = 0; k < 3; k++) {
         assert_true(is(&c, c.damage.at[k].id, want[k].name));
@@ -348,6 +352,155 @@ static void checks_the_odd_images(void **state)
     brim_dataset_free(d);
 }
 
+/* ---- the command ---- */
+
+/* Runs `brim data check ARGS...` on words separated by '~'; its output goes to DIR/out and DIR/err,
+ * and stdout's is given. */
+static const char *run(const char *args, int status)
+{
+    static char out[1 << 16];
+    char *argv[16] = {"data"}, *save = NULL, words[1024];
+    int argc = 1, keep[2] = {dup(1), dup(2)};
+    snprintf(words, sizeof words, "%s", args);
+    for (char *w = strtok_r(words, "~", &save); w; w = strtok_r(NULL, "~", &save)) argv[argc++] = w;
+    fflush(stdout);
+    for (int k = 0; k < 2; k++) {
+        FILE *f = fopen(files_path(k ? "err" : "out"), "w");
+        assert_non_null(f);
+        dup2(fileno(f), k + 1);
+        fclose(f);
+    }
+    int got = brim_cmd_data(argc, argv);
+    fflush(stdout);
+    for (int k = 0; k < 2; k++) {
+        dup2(keep[k], k + 1);
+        close(keep[k]);
+    }
+    FILE *f = fopen(files_path("out"), "r");
+    assert_non_null(f);
+    out[fread(out, 1, sizeof out - 1, f)] = 0;
+    fclose(f);
+    if (got != status) fail_msg("%s: status %d (wants %d)\n%s", args, got, status, out);
+    return out;
+}
+
+static const char *run_on(const char *name, const char *options, int status)
+{
+    char args[900];
+    snprintf(args, sizeof args, "check~%s%s", files_path(name), options);
+    return run(args, status);
+}
+
+static void has(const char *text, const char *word)
+{
+    if (!strstr(text, word)) fail_msg("no \"%s\" in\n%s", word, text);
+}
+
+static void ends_with_the_right_status(void **state)
+{
+    put_photo("good/a/1.jpg", 1);
+    put_photo("good/b/2.jpg", 2);
+    put_photo("twice/a/1.jpg", 1);
+    put_photo("twice/b/2.jpg", 1);
+    put_photo("bad/a/1.jpg", 1);
+    files_write("bad/b/2.jpg", "x", 1);
+    put_photo("empty/a/1.jpg", 1);
+    mkdir(files_path("empty/b"), 0777);
+    put_photo("late/train/a/1.jpg", 1);
+    put_photo("late/val/b/2.jpg", 2);
+    has(run_on("good", "", 0), "verdict   all 2 images are sound\n");
+    has(run_on("twice", "", 0), "verdict   all 2 images are sound, 2 warnings\n");
+    has(run_on("bad", "", 1), "verdict   1 problem\n");
+    has(run_on("empty", "", 1), "no images: brim train refuses");
+    has(run_on("late", "", 1), "\"b\" first: brim train refuses");
+    run_on("nowhere", "", 1);
+    run_on("good", "~--val-data~/nowhere", 1);
+    run("", 2);
+    run("chek", 2);
+    run("check", 2);
+    run_on("good", "~more", 2);
+    run_on("good", "~--thread~1", 2);
+    run_on("good", "~--channels~2", 2);
+    has(run("--help", 0), "check");
+    has(run("check~--help", 0), "--val-data PATH");
+}
+
+static void lists_what_it_finds(void **state)
+{
+    bytes b = photo_make(1);
+    put_photo("list/train/cat/1.jpg", 1);
+    put_photo("list/train/dog/\033[31m.jpg", 1);
+    put_photo("list/val/dog/3.jpg", 1);
+    files_write("list/train/dog/4.jpg", b.at, b.n - 40);
+    files_write("list/train/dog/old.gif", "x", 1);
+    mkdir(files_path("list/train/owl"), 0777);
+    bytes_free(&b);
+    const char *text = run_on("list", "", 1);
+    has(text, "4 in 2 classes");
+    has(text, "train/dog/4.jpg: JPEG: ");
+    has(text, "list/train/owl\n");
+    has(text, "train/cat/1.jpg\n      = ");
+    has(text, "train/dog/?[31m.jpg (class dog, not cat)\n");
+    has(text, "val/dog/3.jpg (class dog, not cat) (for validation)\n");
+    has(text, "1 .gif file is not read");
+    has(text, "cat        1    0");
+    assert_null(strchr(text, '\033'));
+}
+
+static double number_at(const json_t *root, const char *key, const char *inner)
+{
+    const json_t *v = json_object_get(root, key);
+    if (inner) v = json_object_get(v, inner);
+    assert_true(json_is_number(v));
+    return json_number_value(v);
+}
+
+static void writes_json(void **state)
+{
+    lists_what_it_finds(state);
+    json_error_t why;
+    json_t *root = json_loads(run_on("list", "~--json", 1), 0, &why);
+    if (!root) fail_msg("%s", why.text);
+    assert_true(number_at(root, "images", NULL) == 4);
+    assert_true(number_at(root, "ignored", NULL) == 1);
+    assert_true(number_at(root, "formats", "jpeg") == 4);
+    assert_true(number_at(root, "width", "median") == 24);
+    assert_int_equal(json_array_size(json_object_get(root, "classes")), 2);
+    assert_int_equal(json_array_size(json_object_get(root, "mean")), 3);
+    assert_int_equal(json_array_size(json_object_get(root, "damaged")), 1);
+    const json_t *twins = json_object_get(root, "duplicates");
+    assert_int_equal(json_array_size(twins), 2);
+    assert_true(json_is_true(json_object_get(json_array_get(twins, 1), "leak")));
+    assert_true(json_is_true(json_object_get(json_array_get(twins, 1), "other_class")));
+    assert_int_equal(json_array_size(json_object_get(root, "empty_folders")), 1);
+    assert_true(json_is_false(json_object_get(root, "ok")));
+    json_decref(root);
+    /* Not one image decodes: no mean, and the object is still an object. */
+    files_write("none/a/1.jpg", "x", 1);
+    root = json_loads(run_on("none", "~--json~--channels~1", 1), 0, &why);
+    if (!root) fail_msg("%s", why.text);
+    assert_true(json_is_null(json_array_get(json_object_get(root, "mean"), 0)));
+    json_decref(root);
+}
+
+static void says_the_same_with_any_threads(void **state)
+{
+    depends_on_no_thread_count(state);
+    for (int json = 0; json < 2; json++) {
+        const char *more = json ? "~--json" : "";
+        char options[64], *one = NULL;
+        for (int threads = 1; threads < 9; threads += 3) {
+            snprintf(options, sizeof options, "~--threads~%d%s", threads, more);
+            const char *text = run_on("many", options, 1);
+            if (one)
+                assert_string_equal(one, text);
+            else
+                one = strdup(text);
+        }
+        free(one);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -361,6 +514,10 @@ int main(void)
         cmocka_unit_test(tells_its_progress),
         cmocka_unit_test(survives_allocation_failures),
         cmocka_unit_test(checks_the_odd_images),
+        cmocka_unit_test(ends_with_the_right_status),
+        cmocka_unit_test(lists_what_it_finds),
+        cmocka_unit_test(writes_json),
+        cmocka_unit_test(says_the_same_with_any_threads),
     };
     return cmocka_run_group_tests(tests, files_begin, files_end);
 }

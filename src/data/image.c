@@ -82,6 +82,7 @@ brim_status brim_image_probe(const brim_sample *s, brim_image_info *info, brim_e
         *info = (brim_image_info){BRIM_IMAGE_RAW, s->w, s->h, 1, s->channels, 8};
         return brim_image_check_size(s->w, s->h, 3, s->n, err);
     }
+    if (!s->n) return brim_fail(err, BRIM_EFORMAT, "image: the file is empty");
     const format *f = recognise(s->bytes, s->n);
     if (!f) return brim_fail(err, BRIM_EFORMAT, "image: neither JPEG, PNG nor WebP");
     BRIM_TRY(f->probe(&(brim_decode_job){.bytes = s->bytes, .n = s->n}, info, err));

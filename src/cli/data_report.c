@@ -2,6 +2,7 @@
 #include "cli/table.h"
 #include "cli/term.h"
 
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -41,12 +42,14 @@ static void put_size(brim_str *out, const char *key, const int x[3])
         row(out, key, "%d / %d / %d pixels (least / median / most)", x[0], x[1], x[2]);
 }
 
-static void put_numbers(brim_str *out, const char *key, const double *x, int n)
+static void put_numbers(const brim_data_report *r, brim_str *out, const char *key, const double *x)
 {
-    if (n == 1)
-        row(out, key, "%.4f of grey in 0..1", x[0]);
+    const char *of = r->parts ? ", of the training images" : "";
+    if (isnan(x[0])) return;
+    if (r->check->channels == 1)
+        row(out, key, "%.4f (grey in 0..1%s)", x[0], of);
     else
-        row(out, key, "%.4f,%.4f,%.4f of R,G,B in 0..1", x[0], x[1], x[2]);
+        row(out, key, "%.4f,%.4f,%.4f (R,G,B in 0..1%s)", x[0], x[1], x[2], of);
 }
 
 static void put_ignored(brim_str *out, const brim_check *c)
@@ -85,10 +88,8 @@ static void put_head(const brim_data_report *r, brim_str *out)
         put_size(out, "height", c->height);
     }
     if (join(text, sizeof text, odd, c->odd, BRIM_CHECK_ODDS)) row(out, "of these", "%s", text);
-    if (c->damage.n < (size_t)c->samples) {
-        put_numbers(out, "mean", c->mean, c->channels);
-        put_numbers(out, "std", c->std, c->channels);
-    }
+    put_numbers(r, out, "mean", c->mean);
+    put_numbers(r, out, "std", c->std);
     put_ignored(out, c);
 }
 

@@ -46,7 +46,8 @@ typedef struct brim_check {
     int64_t format[BRIM_CHECK_FORMATS], odd[BRIM_CHECK_ODDS]; /* images whose header can be read */
     int width[3], height[3]; /* their least, median and largest; 0 when there is none */
     int channels;
-    double mean[3], std[3]; /* over all decoded pixels, 0 .. 1; NaN when there is none */
+    double mean[3], std[3]; /* over all decoded pixels that are not for validation, 0 .. 1; NaN when
+                               there is none */
     BRIM_VEC(brim_check_damage) damage;
     BRIM_VEC(brim_check_twin) twins;
     int64_t conflicts, leaks; /* of the twins */

@@ -63,7 +63,8 @@ typedef struct hsv {
     uint8_t h, s, v;
 } hsv;
 
-/* Hue, saturation and value in 255ths, rounded down as Pillow's "HSV" images are. */
+/* Hue, saturation and value in 255ths, rounded down as Pillow's "HSV" images are, and to float
+ * where Pillow does. */
 static hsv to_hsv(const uint8_t *rgb)
 {
     int r = rgb[0], g = rgb[1], b = rgb[2];
@@ -71,21 +72,25 @@ static hsv to_hsv(const uint8_t *rgb)
     if (b > most) most = b;
     if (b < least) least = b;
     if (most == least) return (hsv){0, 0, (uint8_t)most};
-    float span = (float)(most - least);
-    float rc = (float)(most - r) / span, gc = (float)(most - g) / span,
-          bc = (float)(most - b) / span;
-    double h = r == most ? bc - gc : g == most ? 2.0 + rc - bc : 4.0 + gc - rc;
-    h = fmod(h / 6.0 + 1.0, 1.0);
-    return (hsv){(uint8_t)(h * 255), (uint8_t)(span / (float)most * 255), (uint8_t)most};
+    float span = (float)(most - least), rc = (float)(most - r) / span,
+          gc = (float)(most - g) / span, bc = (float)(most - b) / span,
+          saturation = span / (float)most;
+    float h = r == most   ? bc - gc
+              : g == most ? (float)(2.0 + (double)rc - (double)bc)
+                          : (float)(4.0 + (double)gc - (double)rc);
+    h = (float)fmod((double)h / 6.0 + 1.0, 1.0);
+    return (hsv){(uint8_t)((double)h * 255.0), (uint8_t)((double)saturation * 255.0),
+                 (uint8_t)most};
 }
 
 static void from_hsv(hsv x, uint8_t *rgb)
 {
-    double sector = floor(x.h * 6.0 / 255), f = x.h * 6.0 / 255 - sector, s = x.s / 255.0;
+    int sector = (int)floor(x.h * 6.0 / 255.0);
+    double f = (float)(x.h * 6.0 / 255.0 - sector), s = (float)(x.s / 255.0);
     uint8_t v = x.v, p = (uint8_t)lround(v * (1 - s)), q = (uint8_t)lround(v * (1 - s * f)),
             t = (uint8_t)lround(v * (1 - s * (1 - f)));
     const uint8_t of[6][3] = {{v, t, p}, {q, v, p}, {p, v, t}, {p, q, v}, {t, p, v}, {v, p, q}};
-    memcpy(rgb, of[(int)sector % 6], 3);
+    memcpy(rgb, of[sector % 6], 3);
 }
 
 void brim_color_hue(brim_pixels p, double turns)

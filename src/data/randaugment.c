@@ -3,17 +3,24 @@
 #include <math.h>
 #include <string.h>
 
+/* 16 bits behind the point, as Pillow steps over images. */
+static int64_t fixed(double x)
+{
+    return (int64_t)floor(x * 65536 + 0.5);
+}
+
 /* Output pixel (x, y) from input pixel (a x + b y + c, d x + e y + f), positions at pixel centres,
  * the nearest one; what comes from outside is 0. */
 static void affine(brim_pixels p, uint8_t *tmp, const double m[6])
 {
     size_t c = (size_t)p.channels;
     uint8_t *out = p.at;
+    int64_t a = fixed(m[0]), b = fixed(m[1]), d = fixed(m[3]), e = fixed(m[4]),
+            x0 = fixed(m[2] + m[0] * 0.5 + m[1] * 0.5), y0 = fixed(m[5] + m[3] * 0.5 + m[4] * 0.5);
     memcpy(tmp, p.at, (size_t)p.w * (size_t)p.h * c);
-    for (int y = 0; y < p.h; y++)
+    for (int y = 0; y < p.h; y++, x0 += b, y0 += e)
         for (int x = 0; x < p.w; x++, out += c) {
-            double sx = floor(m[0] * (x + 0.5) + m[1] * (y + 0.5) + m[2]),
-                   sy = floor(m[3] * (x + 0.5) + m[4] * (y + 0.5) + m[5]);
+            int64_t sx = (x0 + a * x) >> 16, sy = (y0 + d * x) >> 16;
             if (sx < 0 || sy < 0 || sx >= p.w || sy >= p.h)
                 memset(out, 0, c);
             else

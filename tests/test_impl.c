@@ -98,14 +98,14 @@ static void buffer_make(buffer *b, const brim_value *v)
     b->bytes = brim_value_bytes(v);
     b->base = aligned_alloc(64, (b->bytes + 2 * GUARD + 63) / 64 * 64);
     assert_non_null(b->base);
-    memset(b->base, 0xA5, b->bytes + 2 * GUARD);
+    memset(b->base, 0xFF, b->bytes + 2 * GUARD);
     b->t = brim_tensor_make(b->base + GUARD, v->dtype, &v->shape, v->layout);
 }
 
 static bool buffer_guarded(const buffer *b)
 {
     for (size_t i = 0; i < GUARD; i++)
-        if (b->base[i] != 0xA5 || b->base[GUARD + b->bytes + i] != 0xA5) return false;
+        if (b->base[i] != 0xFF || b->base[GUARD + b->bytes + i] != 0xFF) return false;
     return true;
 }
 
@@ -207,10 +207,10 @@ static void runner_run(runner *r, place *p, io *x, int alias)
     for (int k = 0; k < n->n_in; k++) r->in[k].data = n->in[k] ? x->in[k].t.data : NULL;
     for (int k = 0; k < n->n_out; k++) r->out[k].data = r->used[k] ? x->out[k].t.data : NULL;
     if (alias >= 0) r->out[0].data = r->in[alias].data;
-    memset(r->workspace, 0xC3, r->s.workspace_bytes + GUARD);
+    memset(r->workspace, 0xFF, r->s.workspace_bytes + GUARD);
     p->impl->run(&r->s);
     for (int k = 0; k < GUARD; k++)
-        if (r->workspace[r->s.workspace_bytes + (size_t)k] != 0xC3) {
+        if (r->workspace[r->s.workspace_bytes + (size_t)k] != 0xFF) {
             complain(p, "writes behind its workspace");
             break;
         }
@@ -285,7 +285,7 @@ static void compare_all(place *p, const io *pristine, const io *want, const io *
             compare(p, "output", k, &want->out[k].t,
                     k == 0 && alias >= 0 ? &got->in[alias].t : &got->out[k].t);
         for (size_t i = 0; k == unused && i < got->out[k].bytes; i++)
-            if (got->out[k].base[GUARD + i] != 0xA5) {
+            if (got->out[k].base[GUARD + i] != 0xFF) {
                 complain(p, "writes output %d, which is unused", k);
                 break;
             }

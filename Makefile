@@ -8,6 +8,8 @@ all: configured
 
 # Configures, and again when PREFIX or MESON_FLAGS differ from last time.
 configured:
+	@command -v meson > /dev/null || \
+	{ echo 'make: meson is missing ("make setup" installs what Brim needs)' >&2; exit 1; }
 	@flags='--prefix $(abspath $(PREFIX)) $(MESON_FLAGS)'; \
 	if [ ! -e $(BUILD)/build.ninja ]; then meson setup $(BUILD) $$flags; \
 	elif [ "$$flags" != "$$(cat $(BUILD)/flags 2> /dev/null)" ]; then meson configure $(BUILD) $$flags; fi && \

@@ -501,7 +501,7 @@ void brim_dnn_run(const brim_step *s)
     for (int k = 0; k < c->n; k++) {
         const slot *at = &c->slots[k];
         const brim_tensor *t = at->output ? &s->out[at->index] : &s->in[at->index];
-        float *wide = (float *)(workspace + at->wide_offset);
+        float *wide = at->wide ? (float *)(workspace + at->wide_offset) : NULL;
         if (at->wide && !at->output) convert(at, t->data, wide);
         if (at->user) dnnl_memory_set_data_handle(at->user, at->wide ? (void *)wide : t->data);
         if (at->inner) dnnl_memory_set_data_handle(at->inner, workspace + at->offset);

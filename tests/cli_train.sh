@@ -93,6 +93,15 @@ check "the cap splits the batch" grep -q "micro-batches" "$dir/said"
 check "models" "$brim" models resnet50
 check "start from weights" train init --epochs 1 --init "$dir/straight/last.safetensors"
 
+# 17 images in batches of 8: one is left, too few for batch norm at 1x1.
+for i in {0..16}; do
+    printf "\\x0$((i % 10))"
+    head -c 3072 /dev/urandom
+done > "$dir/odd.bin"
+check "a last batch too small for batch norm" "$brim" train --data "$dir/odd.bin" --model resnet18 \
+    --image-size 32 --batch 8 --epochs 2 --val-split 0 --out "$dir/odd"
+check "it says what it leaves out" grep -q "leaves out 1 of the 17 images" "$dir/said"
+
 # What is wrong is said in one line, with the right status.
 refuses "unknown option" 2 "epoch" "$brim" train --data "$digits" --out "$dir/x" --epoch 3
 refuses "not a number" 2 "epochs" "$brim" train --data "$digits" --out "$dir/x" --epochs ten

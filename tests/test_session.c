@@ -16,6 +16,7 @@ enum { SIZE = 9, IMAGE = SIZE * SIZE * 3, MOST = 32 };
 typedef struct net {
     int classes;
     double dropout;
+    bool norm; /* batch norm at 1x1 */
 } net;
 
 static net small = {.classes = 5};
@@ -29,7 +30,9 @@ static brim_status build(brim_graph *g, int64_t batch, void *user, brim_error *e
                *w = brim_input(g, "w", BRIM_F32, 1, &batch);
     x = brim_relu(g, brim_nn_conv2d(g, x, "conv1", 10, 3, 1, 1, 1, true));
     x = brim_relu(g, brim_nn_conv2d(g, x, "conv2", 7, 3, 2, 1, 1, true));
-    x = brim_dropout(g, brim_global_avg_pool(g, x), n->dropout);
+    x = brim_global_avg_pool(g, x);
+    if (n->norm) x = brim_nn_batch_norm(g, x, "norm");
+    x = brim_dropout(g, x, n->dropout);
     x = brim_nn_linear(g, x, "fc", n->classes, true);
     brim_output_mark(g, "loss", brim_cross_entropy(g, x, y, w, NULL, NULL, 0.1));
     brim_output_mark(g, "logits", x);
@@ -213,6 +216,25 @@ static void the_last_batch_may_be_short(void **state)
     assert_int_equal(brim_session_steps(parts), 6);
     brim_session_free(parts);
     brim_session_free(whole);
+}
+
+/* One row of 1x1 has no variance for batch norm: the last sample of 9 is left out. */
+static void a_row_too_few_is_left_out(void **state)
+{
+    static net normed = {.classes = 5, .norm = true};
+    brim_session_opts o = options(4, 0);
+    for (int k = 9; k <= 10; k++) {
+        o.train_samples = k;
+        brim_session *s = make(&normed, &o);
+        assert_int_equal(brim_session_plan(s)->tail_batch, k == 9 ? 0 : 2);
+        assert_int_equal(brim_session_plan(s)->left_out, k == 9 ? 1 : 0);
+        step(s, 0, 4);
+        brim_session_free(s);
+    }
+    brim_error err = {0};
+    brim_session *s;
+    o.batch = 1;
+    assert_int_equal(brim_session_new(build, &normed, &o, &s, &err), BRIM_ESHAPE);
 }
 
 /* ---- memory ---- */
@@ -588,6 +610,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(micro_batches_add_up_to_the_batch),
         cmocka_unit_test(the_last_batch_may_be_short),
+        cmocka_unit_test(a_row_too_few_is_left_out),
         cmocka_unit_test(the_cap_is_honoured),
         cmocka_unit_test(an_overflow_skips_the_step_and_halves_the_scale),
         cmocka_unit_test(the_scale_grows_and_has_a_floor_and_a_ceiling),

@@ -59,7 +59,10 @@ void brim_session_opts_init(brim_session_opts *o);
 
 /* What a session holds, in bytes, exact for the arena. */
 typedef struct brim_plan {
-    int64_t batch, micro_batch, accumulation, tail_batch;
+    int64_t batch, micro_batch, accumulation;
+    int64_t tail_batch;      /* rows of the short last micro-batch of an epoch; 0: none */
+    int64_t left_out;        /* samples of an epoch that are not trained, because the model cannot
+                                take so few at once (batch norm on one value a channel) */
     int64_t parameters;      /* numbers trained or frozen */
     double flops_per_sample; /* one training step (or inference) divided by its samples */
     size_t weights_bytes, half_bytes, state_bytes, gradient_bytes; /* persistent */

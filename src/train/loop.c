@@ -45,9 +45,8 @@ typedef struct trainer {
     brim_run_folder run;
     brim_position at;
     char signature[512];
-    int64_t micro, accumulation,
-        micros;               /* rows of a micro-batch; micro-batches an update, an epoch */
-    int64_t per_epoch, steps; /* updates */
+    int64_t micro, accumulation;         /* rows of a micro-batch; micro-batches an update */
+    int64_t per_epoch, steps;            /* updates */
     size_t cache_bytes, val_cache_bytes; /* decoded images that the pipelines keep */
     brim_micro *window;
     brim_feed (*feeds)[5];
@@ -159,8 +158,12 @@ static brim_status make_session(trainer *t, brim_error *err)
     const brim_plan *p = brim_session_plan(t->s);
     t->micro = p->micro_batch;
     t->accumulation = p->accumulation;
-    t->micros = (n + t->micro - 1) / t->micro;
-    t->per_epoch = (n + so->batch - 1) / so->batch;
+    t->per_epoch = (n - p->left_out + so->batch - 1) / so->batch;
+    if (p->left_out)
+        note(t,
+             "each epoch leaves out %lld of the %lld images: %s cannot train on a last batch so "
+             "small",
+             (long long)p->left_out, (long long)n, m->name);
     t->steps = t->per_epoch * t->o->epochs;
     if (t->o->max_steps > 0 && t->o->max_steps < t->steps) t->steps = t->o->max_steps;
     snprintf(t->signature, sizeof t->signature,
@@ -230,6 +233,10 @@ static brim_status fetch_window(trainer *t, int *n, double *weight, int64_t *sam
         t->epoch_wait_ns += wait;
         if (!b) break;
         t->at.micro_done++;
+        if (b->n < t->micro && !brim_session_plan(t->s)->tail_batch) { /* left out */
+            brim_pipeline_release(t->pipe, b);
+            break;
+        }
         t->at.damaged += b->damaged;
         for (int64_t i = 0; i < b->n; i++) *weight += (double)b->weight[i];
         *samples += b->n;

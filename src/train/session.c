@@ -157,12 +157,15 @@ static void sum_persistent(const brim_store *store, brim_plan *p)
     }
 }
 
-static void fill_plan(brim_session *s, int64_t micro, int64_t k, int64_t tail)
+static void fill_plan(brim_session *s, int64_t micro, int64_t k, int64_t tail, int64_t left_out)
 {
     brim_plan *p = &s->plan;
     const brim_program *main = s->train ? s->train : s->eval;
-    *p = (brim_plan){
-        .batch = s->opts.batch, .micro_batch = micro, .accumulation = k, .tail_batch = tail};
+    *p = (brim_plan){.batch = s->opts.batch,
+                     .micro_batch = micro,
+                     .accumulation = k,
+                     .tail_batch = tail,
+                     .left_out = left_out};
     sum_persistent(&s->store, p);
     p->step_bytes = largest(largest(largest(largest(0, s->train), s->tail), s->update), s->eval);
     p->activation_bytes = main->plan.at_peak[BRIM_MEM_ACTIVATION];
@@ -179,11 +182,27 @@ static void fill_plan(brim_session *s, int64_t micro, int64_t k, int64_t tail)
     p->flops_per_sample = step / (double)(s->train ? s->opts.batch : micro);
 }
 
+/* The program of the short last micro-batch. A model that takes the full one but not so few rows
+ * does without them: *tail = 0 and they are counted in *left_out. */
+static brim_status make_tail(brim_session *s, int64_t *tail, bool accumulate, int64_t *left_out,
+                             brim_error *err)
+{
+    brim_error why = {0};
+    brim_status st =
+        *tail ? make_program(s, *tail, true, accumulate, NULL, &s->tail, &why) : BRIM_OK;
+    if (st == BRIM_ESHAPE) {
+        *left_out = *tail;
+        *tail = 0;
+        return BRIM_OK;
+    }
+    return st == BRIM_OK ? st : brim_fail(err, st, "%s", why.text);
+}
+
 /* All programs of a session that computes `micro` rows at once, k times an update. */
 static brim_status try_micro(brim_session *s, int64_t micro, int64_t k, brim_error *err)
 {
     const brim_session_opts *o = &s->opts;
-    int64_t tail = o->train_samples > 0 ? o->train_samples % o->batch % micro : 0;
+    int64_t tail = o->train_samples > 0 ? o->train_samples % o->batch % micro : 0, left_out = 0;
     FILE *dump = NULL;
     drop_programs(s);
     if (o->dump_passes && !(dump = fopen(o->dump_passes, "we")))
@@ -191,7 +210,7 @@ static brim_status try_micro(brim_session *s, int64_t micro, int64_t k, brim_err
     brim_status st = BRIM_OK;
     if (!o->inference) {
         st = make_program(s, micro, true, k > 1, dump, &s->train, err);
-        if (st == BRIM_OK && tail) st = make_program(s, tail, true, k > 1, NULL, &s->tail, err);
+        if (st == BRIM_OK) st = make_tail(s, &tail, k > 1, &left_out, err);
         if (st == BRIM_OK && k > 1) st = make_update(s, err);
     }
     if (st == BRIM_OK)
@@ -200,7 +219,7 @@ static brim_status try_micro(brim_session *s, int64_t micro, int64_t k, brim_err
     const brim_program *all[] = {s->train, s->tail, s->update, s->eval};
     for (size_t i = 0; i < 4 && st == BRIM_OK; i++)
         if (all[i]) st = brim_store_declare(&s->store, all[i]->graph, err);
-    if (st == BRIM_OK) fill_plan(s, micro, k, tail);
+    if (st == BRIM_OK) fill_plan(s, micro, k, tail, left_out);
     return st;
 }
 

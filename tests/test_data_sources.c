@@ -184,6 +184,7 @@ static void survives_links(void **state)
 static void refuses_what_is_no_class_folder(void **state)
 {
     const char *const other[] = {"bird", "fish"};
+    const char *const numbers[] = {"0", "1"};
     mkdir(files_path("nothing"), 0777);
     put_photo("flat/1.jpg", 1);
     put_photo("hole/cat/1.jpg", 1);
@@ -199,6 +200,9 @@ static void refuses_what_is_no_class_folder(void **state)
     refuses(files_path("flat/1.jpg"), BRIM_EUNSUPPORTED, "1.jpg", "no kind of data set");
     refuses_with(files_path("plain"), (brim_dataset_opts){.class_names = other, .n_class_names = 2},
                  BRIM_EINVAL, "\"cat\"", "bird");
+    refuses_with(files_path("plain"),
+                 (brim_dataset_opts){.class_names = numbers, .n_class_names = 2}, BRIM_EINVAL,
+                 "\"cat\"", "classes.txt");
     put_photo("one/cat/1.jpg", 1);
     refuses_with(files_path("one"),
                  (brim_dataset_opts){.split = BRIM_SPLIT_VAL, .val_fraction = 0.9}, BRIM_EFORMAT,

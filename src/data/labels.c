@@ -259,6 +259,12 @@ static brim_status classes_from_labels(brim_dataset *d, const char *path, brim_e
 
 /* ---- the whole ---- */
 
+/* The model's classes have numbers for names: its data came without any. */
+static bool nameless(const brim_dataset_opts *o)
+{
+    return o->n_class_names && !strcmp(o->class_names[0], "0");
+}
+
 /* Brings labels into the order of the names that a checkpoint expects. */
 static brim_status match_names(brim_dataset *d, const char *path, const brim_dataset_opts *o,
                                brim_error *err)
@@ -274,8 +280,11 @@ static brim_status match_names(brim_dataset *d, const char *path, const brim_dat
         if (to[k] < 0)
             return brim_fail(
                 err, BRIM_EINVAL,
-                "%s: class \"%s\" is not among the %d that the model knows (\"%s\", ...)", path,
-                d->name[k], o->n_class_names, o->n_class_names ? o->class_names[0] : "");
+                "%s: class \"%s\" is not among the %d that the model knows (\"%s\", ...%s)", path,
+                d->name[k], o->n_class_names, o->n_class_names ? o->class_names[0] : "",
+                nameless(o) ? "; give its training data names: a file classes.txt beside them, "
+                              "a name a line"
+                            : "");
     }
     for (size_t i = 0; i < d->src.items.n; i++)
         d->src.items.at[i].label = to[d->src.items.at[i].label];

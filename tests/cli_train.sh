@@ -120,4 +120,16 @@ cp -r "$dir/straight" "$dir/locked"
 head -c 5000 "$dir/straight/state.safetensors" > "$dir/locked/state.safetensors"
 refuses "state cut off" 1 "state.safetensors" train locked --resume "${fp16[@]}"
 
+# A disk that is full, and one that is read-only: where this user may mount.
+if unshare -rm true 2> /dev/null; then
+    on_small_disk() { # OPTIONS OF MOUNT, then a command
+        mkdir -p "$dir/disk"
+        unshare -rm bash -c 'mount -t tmpfs -o "$1" none "$2" && shift 2 && exec "$@"' - "$1" "$dir/disk" "${@:2}"
+    }
+    refuses "a full disk" 1 "disk is full" on_small_disk size=300k \
+        "$brim" train "${common[@]}" --quiet --epochs 1 --out "$dir/disk/run"
+    refuses "a read-only disk" 1 "read-only" on_small_disk ro \
+        "$brim" train "${common[@]}" --quiet --epochs 1 --out "$dir/disk/run"
+fi
+
 exit $failed

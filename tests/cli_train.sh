@@ -78,6 +78,13 @@ check "same bits after Ctrl-C" cmp "$dir/straight/last.safetensors" "$dir/stoppe
 check "metrics have one line an update logged" test "$(grep -c '"lr"' "$dir/killed/metrics.jsonl")" -eq \
     "$(grep -c '"lr"' "$dir/straight/metrics.jsonl")"
 
+# A limit of steps inside an epoch (23 updates): a higher one goes on there.
+steps=(--schedule constant --epochs 12 --dropout 0.1)
+check "30 steps" train whole "${steps[@]}" --steps 30
+check "10 steps" train parts "${steps[@]}" --steps 10
+check "20 more" train parts "${steps[@]}" --steps 30 --resume
+check "same bits in parts" cmp "$dir/whole/last.safetensors" "$dir/parts/last.safetensors"
+
 # The configuration that was saved starts the same run.
 check "train from config.yaml" "$brim" train --config "$dir/straight/config.yaml" --out "$dir/config"
 check "same bits from config.yaml" cmp "$dir/straight/last.safetensors" "$dir/config/last.safetensors"
@@ -118,6 +125,11 @@ refuses "weights of another model" 1 "conv1" train other --epochs 1 --model resn
 refuses "no image" 1 "README" "$brim" predict --weights "$dir/straight/best.safetensors" "$digits/README.md"
 cp -r "$dir/straight" "$dir/locked"
 head -c 5000 "$dir/straight/state.safetensors" > "$dir/locked/state.safetensors"
+mkdir -p "$dir/junk/0" "$dir/junk/1"
+head -c 500 /dev/urandom | tee "$dir/junk/0/a.png" > "$dir/junk/1/b.png"
+"$brim" eval --data "$dir/junk" --weights "$dir/straight/best.safetensors" > "$dir/said" 2>&1
+check "images all damaged: status 1" test $? -eq 1
+check "images all damaged: said" grep -q "none of its 2 images" "$dir/said"
 refuses "state cut off" 1 "state.safetensors" train locked --resume "${fp16[@]}"
 
 # A disk that is full, and one that is read-only: where this user may mount.

@@ -141,6 +141,10 @@ static brim_status run(const brim_options *o, brim_error *err)
     brim_pipeline_opts po = brim_classify_pipeline(&c, o);
     if (st == BRIM_OK) st = brim_pipeline_new(d, &po, &p, err);
     if (st == BRIM_OK) st = brim_evaluate(c.session, p, c.card.classes, &r, err);
+    if (st == BRIM_OK && r.samples == 0)
+        st = brim_fail(err, BRIM_EFORMAT,
+                       "%s: none of its %lld images can be read (`brim data check` says why)",
+                       brim_options_text(o, "data"), (long long)r.damaged);
     if (st == BRIM_OK && brim_options_text(o, "logits"))
         st = write_logits(&c, d, p, brim_options_text(o, "logits"), err);
     if (st == BRIM_OK && brim_options_flag(o, "json"))

@@ -403,10 +403,12 @@ static brim_status end_epoch(trainer *t, brim_error *err)
         .eval = t->val ? &eval : NULL,
         .best = best};
     brim_status st = brim_run_log_epoch(&t->run, &r, t->at.step, err);
-    t->at = (brim_position){.step = t->at.step,
-                            .epoch = t->at.epoch + 1,
-                            .best_top1 = t->at.best_top1,
-                            .best_epoch = t->at.best_epoch};
+    /* A limit of steps may lie inside the epoch: a resumed run with a higher one completes it. */
+    if (t->at.step == (t->at.epoch + 1) * t->per_epoch)
+        t->at = (brim_position){.step = t->at.step,
+                                .epoch = t->at.epoch + 1,
+                                .best_top1 = t->at.best_top1,
+                                .best_epoch = t->at.best_epoch};
     if (st == BRIM_OK) st = brim_session_swap_ema(t->s, err);
     if (st == BRIM_OK)
         st = brim_run_save_model(&t->run, t->s, t->o, &t->classifier, t->train, best, err);

@@ -173,6 +173,13 @@ static int visible(const struct dirent *e)
     return e->d_name[0] != '.';
 }
 
+/* A folder reached through a link inside one that is walked: it may lead back up. */
+static bool linked_folder(const char *path)
+{
+    struct stat link, to;
+    return !lstat(path, &link) && S_ISLNK(link.st_mode) && !stat(path, &to) && S_ISDIR(to.st_mode);
+}
+
 /* A file, or every file of a folder and of the folders in it. */
 static brim_status add_path(predictor *p, const char *path, int depth, brim_error *err)
 {
@@ -191,11 +198,16 @@ static brim_status add_path(predictor *p, const char *path, int depth, brim_erro
         brim_str inner = {0};
         brim_str_printf(&inner, "%s%s%s", path, path[strlen(path) - 1] == '/' ? "" : "/",
                         entry[i]->d_name);
-        if (status == BRIM_OK && !inner.failed) status = add_path(p, inner.at, depth + 1, err);
+        if (status == BRIM_OK && !inner.failed && !linked_folder(inner.at))
+            status = add_path(p, inner.at, depth + 1, err);
         brim_str_free(&inner);
         free(entry[i]);
     }
     if (n >= 0 && depth < 16) free(entry);
+    if (n == 0 && depth == 0) {
+        brim_fail(&why, BRIM_ENOTFOUND, "an empty folder");
+        report_failure(p, path, &why);
+    }
     return status;
 }
 

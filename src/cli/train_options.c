@@ -396,7 +396,9 @@ brim_status brim_train_options_apply(const brim_options *o, brim_arena *arena, b
         BRIM_TRY(numbers(o, "std", 3, t->std, err));
         t->mean_given = true;
         for (int k = 0; k < 3; k++)
-            if (!(t->std[k] > 0)) return brim_fail(err, BRIM_EINVAL, "--std: must be above 0");
+            if (!(t->mean[k] >= 0 && t->mean[k] <= 1 && t->std[k] > 0 && t->std[k] <= 1))
+                return brim_fail(err, BRIM_EINVAL,
+                                 "--mean and --std: are of pixels from 0 to 1 (divide by 255)");
     }
     t->schedule = (brim_schedule){.kind = (brim_schedule_kind)brim_options_choice(o, "schedule"),
                                   .lr = brim_options_float(o, "lr"),

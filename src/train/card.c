@@ -3,12 +3,47 @@
 #include "io/safetensors.h"
 #include "train/train.h"
 
+#include <float.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
-static bool three(const char *text, double x[3])
+/* n numbers of lowest .. highest, separated by commas; false when that is not all there is. */
+static bool numbers(const char *text, int n, double lowest, double highest, double *x)
 {
-    return text && sscanf(text, "%lg,%lg,%lg", &x[0], &x[1], &x[2]) == 3;
+    for (int k = 0; k < n; k++) {
+        char *end;
+        x[k] = strtod(text, &end);
+        if (end == text || *end != (k + 1 < n ? ',' : 0) || !(x[k] >= lowest && x[k] <= highest))
+            return false;
+        text = end + 1;
+    }
+    return true;
+}
+
+/* Mean and standard deviation of pixels in 0 .. 1, and the centre crop. */
+static brim_status fill_input(const char *path, const brim_st_file *f, brim_model_card *c,
+                              brim_error *err)
+{
+    c->crop_ratio = 0.875;
+    const struct {
+        const char *key;
+        int n;
+        double lowest, highest, *to;
+    } list[] = {{"brim.mean", 3, 0, 1, c->mean},
+                {"brim.std", 3, DBL_MIN, 1, c->std},
+                {"brim.crop_ratio", 1, 0.05, 1, &c->crop_ratio}};
+    for (size_t i = 0; i < sizeof list / sizeof *list; i++) {
+        const char *text = brim_st_metadata(f, list[i].key);
+        if (text && !numbers(text, list[i].n, list[i].lowest, list[i].highest, list[i].to))
+            return brim_fail(
+                err, BRIM_EFORMAT,
+                "%s: %s is \"%s\", not %d within %.2g and %g (the file is damaged: use "
+                "another checkpoint)",
+                path, list[i].key, text, list[i].n, list[i].lowest, list[i].highest);
+    }
+    c->normalised = brim_st_metadata(f, "brim.mean") && brim_st_metadata(f, "brim.std");
+    return BRIM_OK;
 }
 
 static brim_status split_names(const char *text, brim_model_card *c, brim_error *err)
@@ -44,7 +79,6 @@ static brim_status fill(const char *path, const brim_st_file *f, brim_model_card
                *classes = brim_st_metadata(f, "brim.classes");
     const char *image = brim_st_metadata(f, "brim.image"),
                *names = brim_st_metadata(f, "brim.class_names");
-    const char *crop = brim_st_metadata(f, "brim.crop_ratio");
     if (model && !(c->model = brim_strdup(model)))
         return brim_fail(err, BRIM_ENOMEM, "%s: out of memory", path);
     c->classes = classes ? atoi(classes) : classes_of(f);
@@ -52,9 +86,7 @@ static brim_status fill(const char *path, const brim_st_file *f, brim_model_card
         return brim_fail(err, BRIM_EFORMAT, "%s: brim.classes is %d", path, c->classes);
     if (image && sscanf(image, "%d,%d,%d", &c->height, &c->width, &c->channels) != 3)
         return brim_fail(err, BRIM_EFORMAT, "%s: brim.image is \"%s\"", path, image);
-    c->normalised = three(brim_st_metadata(f, "brim.mean"), c->mean) &&
-                    three(brim_st_metadata(f, "brim.std"), c->std);
-    c->crop_ratio = crop ? atof(crop) : 0.875;
+    BRIM_TRY(fill_input(path, f, c, err));
     return names && c->classes ? split_names(names, c, err) : BRIM_OK;
 }
 

@@ -264,9 +264,9 @@ static brim_status check_loss(trainer *t, double loss, brim_error *err)
     brim_session_find_nonfinite(t->s, &t->window[0], name, sizeof name);
     return brim_fail(err, BRIM_ENUMERIC,
                      "training: the loss was not finite in %d updates in a row; first in %s (lower "
-                     "--lr, set --clip 1 "
-                     "or a longer --warmup; the last checkpoint is intact)",
-                     NAN_STEPS, name);
+                     "--lr, set --clip 1 or a longer --warmup; %s)",
+                     NAN_STEPS, name,
+                     t->at.epoch ? "the last checkpoint is intact" : "nothing is saved yet");
 }
 
 static double ema_now(const trainer *t)

@@ -36,11 +36,10 @@ static brim_status fill_input(const char *path, const brim_st_file *f, brim_mode
     for (size_t i = 0; i < sizeof list / sizeof *list; i++) {
         const char *text = brim_st_metadata(f, list[i].key);
         if (text && !numbers(text, list[i].n, list[i].lowest, list[i].highest, list[i].to))
-            return brim_fail(
-                err, BRIM_EFORMAT,
-                "%s: %s is \"%s\", not %d within %.2g and %g (the file is damaged: use "
-                "another checkpoint)",
-                path, list[i].key, text, list[i].n, list[i].lowest, list[i].highest);
+            return brim_fail(err, BRIM_EFORMAT,
+                             "%s: %s is \"%s\", not what training writes there (the file is "
+                             "damaged: use another checkpoint)",
+                             path, list[i].key, text);
     }
     c->normalised = brim_st_metadata(f, "brim.mean") && brim_st_metadata(f, "brim.std");
     return BRIM_OK;

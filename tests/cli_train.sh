@@ -82,6 +82,10 @@ check "metrics have one line an update logged" test "$(grep -c '"lr"' "$dir/kill
 steps=(--schedule constant --epochs 12 --dropout 0.1)
 check "30 steps" train whole "${steps[@]}" --steps 30
 check "10 steps" train parts "${steps[@]}" --steps 10
+cp -r "$dir/parts" "$dir/odd-epoch"
+LC_ALL=C sed -i 's/"brim.position":"10 0 /"brim.position":"10 1 /' "$dir/odd-epoch/state.safetensors"
+check "an update in another epoch than its number says" timeout 60 "$brim" train "${common[@]}" \
+    --out "$dir/odd-epoch" "${steps[@]}" --steps 30 --resume
 check "20 more" train parts "${steps[@]}" --steps 30 --resume
 check "same bits in parts" cmp "$dir/whole/last.safetensors" "$dir/parts/last.safetensors"
 
@@ -118,6 +122,8 @@ refuses "a run is there already" 2 "resume" train straight --epochs 1
 refuses "nothing to resume" 1 "nothing to resume" train fresh --epochs 1 --resume
 refuses "other options on resume" 2 "batch" train straight --epochs 12 --batch 32 --resume
 refuses "too little memory" 1 "memory" train small --epochs 1 --memory 10MiB
+refuses "a loss that is no number" 1 "nothing is saved yet" train wild --quiet --epochs 1 --model mlp --lr 1000000
+refuses "the same after a checkpoint" 1 "checkpoint is intact" train wilder --quiet --epochs 1 --model mlp --lr 1000000 --save-every 1
 refuses "freeze nothing" 1 "freeze" train frozen --epochs 1 --freeze "nothing.*"
 head -c 5000 "$dir/straight/last.safetensors" > "$dir/cut.safetensors"
 refuses "weights cut off" 1 "cut.safetensors" "$brim" eval --data "$digits" --weights "$dir/cut.safetensors"

@@ -8,6 +8,7 @@
 #include "io/json.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -204,8 +205,8 @@ static brim_status add_path(predictor *p, const char *path, int depth, brim_erro
         free(entry[i]);
     }
     if (n >= 0 && depth < 16) free(entry);
-    if (n == 0 && depth == 0) {
-        brim_fail(&why, BRIM_ENOTFOUND, "an empty folder");
+    if (n < 0 || (n == 0 && depth == 0)) {
+        brim_fail(&why, BRIM_ENOTFOUND, "%s", n ? strerror(errno) : "an empty folder");
         report_failure(p, path, &why);
     }
     return status;

@@ -1,7 +1,9 @@
 /* Before gradients are taken: an activation (and a residual add) joins the operator whose result it
- * reads, so that forward and backward each make one pass over memory less. batch_norm -> relu
- * batch_norm -> add -> relu conv2d -> relu                linear -> relu The joined node takes the
- * place of the last one, where everything it reads exists. */
+ * reads, so that forward and backward each make one pass over memory less.
+ *
+ *   batch_norm -> relu     batch_norm -> add -> relu     conv2d -> relu     linear -> relu
+ *
+ * The joined node takes the place of the last one, where everything it reads exists. */
 #include "pass/pass.h"
 
 static bool is_norm(const brim_node *n)

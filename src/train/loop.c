@@ -44,6 +44,7 @@ typedef struct trainer {
     brim_session *s;
     brim_run_folder run;
     brim_position at;
+    bool saved; /* the run folder has a state to resume from */
     char signature[512];
     int64_t micro, accumulation;         /* rows of a micro-batch; micro-batches an update */
     int64_t per_epoch, steps;            /* updates */
@@ -199,6 +200,7 @@ static brim_status load_weights(trainer *t, brim_error *err)
 {
     if (t->o->resume) {
         BRIM_TRY(brim_run_load_state(&t->run, t->s, t->signature, &t->at, err));
+        t->saved = true;
         note(t, "resumed at update %lld, epoch %lld", (long long)t->at.step,
              (long long)t->at.epoch + 1);
         return BRIM_OK;
@@ -266,7 +268,7 @@ static brim_status check_loss(trainer *t, double loss, brim_error *err)
                      "training: the loss was not finite in %d updates in a row; first in %s (lower "
                      "--lr, set --clip 1 or a longer --warmup; %s)",
                      NAN_STEPS, name,
-                     t->at.epoch ? "the last checkpoint is intact" : "nothing is saved yet");
+                     t->saved ? "the last checkpoint is intact" : "nothing is saved yet");
 }
 
 static double ema_now(const trainer *t)
@@ -333,15 +335,17 @@ static bool stopped(const trainer *t)
     return t->ev->stop && t->ev->stop(t->ev->user);
 }
 
-static brim_status save_all(trainer *t, bool best, brim_error *err)
+static brim_status save_state(trainer *t, brim_error *err)
 {
-    BRIM_TRY(brim_run_save_model(&t->run, t->s, t->o, &t->classifier, t->train, best, err));
-    return brim_run_save_state(&t->run, t->s, &t->at, t->signature, err);
+    BRIM_TRY(brim_run_save_state(&t->run, t->s, &t->at, t->signature, err));
+    t->saved = true;
+    return BRIM_OK;
 }
 
 static brim_status interrupted(trainer *t, brim_error *err)
 {
-    BRIM_TRY(save_all(t, false, err));
+    BRIM_TRY(brim_run_save_model(&t->run, t->s, t->o, &t->classifier, t->train, false, err));
+    BRIM_TRY(save_state(t, err));
     return brim_fail(err, BRIM_EINTERRUPTED,
                      "training: stopped at update %lld of %lld, saved in %s", (long long)t->at.step,
                      (long long)t->steps, t->run.path);
@@ -363,8 +367,8 @@ static brim_status run_epoch(trainer *t, brim_error *err)
         BRIM_TRY(st);
         if (!n) break;
         if (stopped(t)) return interrupted(t, err);
-        if (t->o->save_every > 0 && t->at.step % t->o->save_every == 0)
-            BRIM_TRY(brim_run_save_state(&t->run, t->s, &t->at, t->signature, err));
+        if (t->o->save_every > 0 && t->at.step % t->o->save_every == 0 && !t->nan_steps)
+            BRIM_TRY(save_state(t, err));
     }
     return BRIM_OK;
 }
@@ -403,8 +407,9 @@ static brim_status end_epoch(trainer *t, brim_error *err)
         .eval = t->val ? &eval : NULL,
         .best = best};
     brim_status st = brim_run_log_epoch(&t->run, &r, t->at.step, err);
-    /* A limit of steps may lie inside the epoch: a resumed run with a higher one completes it. */
-    if (t->at.step == (t->at.epoch + 1) * t->per_epoch)
+    /* A limit of steps may lie inside the epoch: a resumed run with a higher one completes it.
+     * Below the limit the epoch has run out of images, whatever the count of updates says. */
+    if (t->at.step < t->steps || t->at.step == (t->at.epoch + 1) * t->per_epoch)
         t->at = (brim_position){.step = t->at.step,
                                 .epoch = t->at.epoch + 1,
                                 .best_top1 = t->at.best_top1,
@@ -413,7 +418,7 @@ static brim_status end_epoch(trainer *t, brim_error *err)
     if (st == BRIM_OK)
         st = brim_run_save_model(&t->run, t->s, t->o, &t->classifier, t->train, best, err);
     if (st == BRIM_OK) st = brim_session_swap_ema(t->s, err);
-    if (st == BRIM_OK) st = brim_run_save_state(&t->run, t->s, &t->at, t->signature, err);
+    if (st == BRIM_OK) st = save_state(t, err);
     if (st == BRIM_OK && t->ev->epoch) t->ev->epoch(t->ev->user, &r);
     brim_eval_result_release(&eval);
     return st;

@@ -45,15 +45,21 @@ brim_status brim_classify_open(brim_classify *c, const brim_options *o, brim_err
     *c = (brim_classify){0};
     const char *path = brim_options_text(o, "weights");
     BRIM_TRY(brim_model_card_read(path, &c->card, err));
-    BRIM_TRY(choose_model(c, o, err));
+    return choose_model(c, o, err);
+}
+
+brim_status brim_classify_start(brim_classify *c, const brim_options *o, int64_t images,
+                                brim_error *err)
+{
     brim_session_opts so;
     brim_session_opts_init(&so);
     so.inference = true;
     so.batch = brim_options_int(o, "batch");
+    if (so.batch > images) so.batch = images > 0 ? images : 1;
     so.precision = brim_precision_at(brim_options_choice(o, "precision"));
     so.threads = (int)brim_options_int(o, "threads");
     BRIM_TRY(brim_session_new(brim_classifier_build, &c->classifier, &so, &c->session, err));
-    return brim_session_load(c->session, path, NULL, 0, NULL, err);
+    return brim_session_load(c->session, brim_options_text(o, "weights"), NULL, 0, NULL, err);
 }
 
 void brim_classify_release(brim_classify *c)
@@ -65,7 +71,7 @@ void brim_classify_release(brim_classify *c)
 brim_pipeline_opts brim_classify_pipeline(const brim_classify *c, const brim_options *o)
 {
     const brim_model_opts *m = &c->classifier.model;
-    return (brim_pipeline_opts){.batch = brim_options_int(o, "batch"),
+    return (brim_pipeline_opts){.batch = brim_session_plan(c->session)->micro_batch,
                                 .width = m->width,
                                 .height = m->height,
                                 .channels = m->channels,

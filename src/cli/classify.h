@@ -39,7 +39,7 @@ typedef struct brim_classify {
          .value = "64",                                                                            \
          .min = 1,                                                                                 \
          .max = 1e5,                                                                               \
-         .help = "Images at once"},                                                                \
+         .help = "Images at once; fewer when the set is smaller"},                                 \
         {.name = "precision",                                                                      \
          .type = BRIM_OPTION_CHOICE,                                                               \
          .words = "fp32|bf16|fp16|auto",                                                           \
@@ -56,10 +56,15 @@ typedef struct brim_classify {
         .help = "Threads that decode"                                                              \
     }
 
-/* Loads the model; *c is released by brim_classify_release also after a failure. */
+/* Reads what the model file says about its model; *c is released by brim_classify_release also
+ * after a failure. */
 brim_status brim_classify_open(brim_classify *c, const brim_options *o, brim_error *err);
+/* Makes the session, for batches of --batch or of as many images as there are, and loads the
+ * weights. */
+brim_status brim_classify_start(brim_classify *c, const brim_options *o, int64_t images,
+                                brim_error *err);
 void brim_classify_release(brim_classify *c);
-/* Pipeline options without augmentation for the model's input. */
+/* Pipeline options without augmentation for the session's input. */
 brim_pipeline_opts brim_classify_pipeline(const brim_classify *c, const brim_options *o);
 /* Name of class k: of the model file, or "class K" in buf. */
 const char *brim_classify_name(const brim_classify *c, int k, char buf[32]);

@@ -6,11 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
-void brim_cli_error(const char *command, const brim_error *err)
+void brim_cli_printable(char *text)
 {
-    char text[sizeof err->text];
-    memcpy(text, err->text, sizeof text);
-    text[sizeof text - 1] = 0;
     for (size_t i = 0, n = strlen(text); i < n;) {
         size_t len = brim_utf8_length(text + i, n - i);
         unsigned char c = (unsigned char)text[i];
@@ -18,6 +15,14 @@ void brim_cli_error(const char *command, const brim_error *err)
         if (len == 0 || c < 0x20 || c == 0x7f || c1) memset(text + i, '?', len ? len : 1);
         i += len ? len : 1;
     }
+}
+
+void brim_cli_error(const char *command, const brim_error *err)
+{
+    char text[sizeof err->text];
+    memcpy(text, err->text, sizeof text);
+    text[sizeof text - 1] = 0;
+    brim_cli_printable(text);
     fflush(stdout);
     brim_term_status_end();
     fprintf(stderr, "brim: %s%s%s\n", command ? command : "", command ? ": " : "", text);

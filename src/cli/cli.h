@@ -13,8 +13,9 @@ enum { BRIM_EXIT_DONE = 0, BRIM_EXIT_FAILED = 1, BRIM_EXIT_USAGE = 2 };
 #include "cli/commands.def"
 #undef COMMAND
 
-/* Prints "brim: COMMAND: what: why (what to do)" on stderr; `command` may be NULL. Bytes that would
- * steer the terminal (a file's name may hold any) are shown as '?'. */
+/* Puts '?' for bytes that would steer the terminal; a file's name may hold any. */
+void brim_cli_printable(char *text);
+/* Prints "brim: COMMAND: what: why (what to do)" on stderr; `command` may be NULL. */
 void brim_cli_error(const char *command, const brim_error *err);
 /* The same, and what the command should then return. */
 int brim_cli_failed(const char *command, const brim_error *err);  /* BRIM_EXIT_FAILED */

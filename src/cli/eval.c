@@ -3,8 +3,10 @@
 #include "cli/cli.h"
 #include "cli/table.h"
 #include "cli/term.h"
+#include "io/file.h"
 #include "io/json.h"
 
+#include <errno.h>
 #include <stdio.h>
 
 static const brim_option options[] = {{.group = "Data",
@@ -95,7 +97,7 @@ static brim_status write_logits(const brim_classify *c, const brim_dataset *d, b
     int classes = c->classifier.model.classes;
     int64_t rows = brim_session_plan(c->session)->micro_batch;
     FILE *f = fopen(path, "we");
-    if (!f) return brim_fail(err, BRIM_EIO, "%s: cannot be written", path);
+    if (!f) return brim_fail_write(err, errno, path);
     float *x = brim_malloc((size_t)(rows * classes) * sizeof *x);
     brim_status st = x ? brim_pipeline_seek(p, 0, 0, err)
                        : brim_fail(err, BRIM_ENOMEM, "%s: out of memory", path);
@@ -117,8 +119,8 @@ static brim_status write_logits(const brim_classify *c, const brim_dataset *d, b
         brim_pipeline_release(p, b);
     }
     free(x);
-    if (fclose(f) && st == BRIM_OK)
-        st = brim_fail(err, BRIM_EIO, "%s: writing failed (is the disk full?)", path);
+    bool failed = ferror(f);
+    if ((fclose(f) || failed) && st == BRIM_OK) st = brim_fail_write(err, errno, path);
     return st;
 }
 
@@ -138,8 +140,11 @@ static brim_status run(const brim_options *o, brim_error *err)
     if (st == BRIM_OK && brim_dataset_classes(d) > c.card.classes)
         st = brim_fail(err, BRIM_EINVAL, "%s: has %d classes, the model knows %d",
                        brim_options_text(o, "data"), brim_dataset_classes(d), c.card.classes);
-    brim_pipeline_opts po = brim_classify_pipeline(&c, o);
-    if (st == BRIM_OK) st = brim_pipeline_new(d, &po, &p, err);
+    if (st == BRIM_OK) st = brim_classify_start(&c, o, brim_dataset_size(d), err);
+    if (st == BRIM_OK) {
+        brim_pipeline_opts po = brim_classify_pipeline(&c, o);
+        st = brim_pipeline_new(d, &po, &p, err);
+    }
     if (st == BRIM_OK) st = brim_evaluate(c.session, p, c.card.classes, &r, err);
     if (st == BRIM_OK && r.samples == 0)
         st = brim_fail(err, BRIM_EFORMAT,

@@ -44,7 +44,8 @@ typedef struct predictor {
     const brim_options *o;
     brim_decoder *decoder;
     brim_resizer resizer;
-    BRIM_VEC(char *) path; /* of the batch so far */
+    BRIM_VEC(char *) file;       /* all that were asked for */
+    BRIM_VEC(const char *) path; /* of those, the ones in the batch so far */
     uint8_t *pixels;
     int32_t *label;
     float *weight, *logits;
@@ -86,8 +87,10 @@ static void print_row(predictor *p, const char *path, const float *x)
         brim_json_text(&j, "file", path);
         brim_json_key(&j, "classes");
         brim_json_begin(&j, &out, '[');
-    } else
+    } else {
         brim_str_add(&out, path);
+        if (out.at) brim_cli_printable(out.at);
+    }
     for (int k = 0; k < top && k < n; k++) {
         char buf[32];
         int best = next_best(x, n, used);
@@ -119,10 +122,8 @@ static brim_status flush_batch(predictor *p, brim_error *err)
     brim_micro m = {feed, 3, p->rows};
     BRIM_TRY(brim_session_eval(p->c.session, &m, err));
     brim_session_read(p->c.session, "logits", p->logits, p->rows * classes);
-    for (size_t i = 0; i < p->path.n; i++) {
+    for (size_t i = 0; i < p->path.n; i++)
         print_row(p, p->path.at[i], p->logits + i * (size_t)classes);
-        free(p->path.at[i]);
-    }
     p->path.n = 0;
     return BRIM_OK;
 }
@@ -149,21 +150,6 @@ static brim_status decode(predictor *p, const char *path, uint8_t *out, brim_err
     return st;
 }
 
-static brim_status add_file(predictor *p, const char *path, brim_error *err)
-{
-    const brim_model_opts *m = &p->c.classifier.model;
-    brim_error why = {0};
-    uint8_t *out = p->pixels + p->path.n * (size_t)(m->width * m->height * m->channels);
-    if (decode(p, path, out, &why) != BRIM_OK) {
-        report_failure(p, path, &why);
-        return BRIM_OK;
-    }
-    char *copy = brim_strdup(path);
-    if (!copy || !brim_vec_push(&p->path, copy))
-        return brim_fail(err, BRIM_ENOMEM, "predict: out of memory");
-    return (int64_t)p->path.n == p->rows ? flush_batch(p, err) : BRIM_OK;
-}
-
 static int by_name(const struct dirent **a, const struct dirent **b)
 {
     return strcmp((*a)->d_name, (*b)->d_name);
@@ -181,8 +167,16 @@ static bool linked_folder(const char *path)
     return !lstat(path, &link) && S_ISLNK(link.st_mode) && !stat(path, &to) && S_ISDIR(to.st_mode);
 }
 
+static brim_status find_file(predictor *p, const char *path, brim_error *err)
+{
+    char *copy = brim_strdup(path);
+    if (copy && brim_vec_push(&p->file, copy)) return BRIM_OK;
+    free(copy);
+    return brim_fail(err, BRIM_ENOMEM, "predict: out of memory");
+}
+
 /* A file, or every file of a folder and of the folders in it. */
-static brim_status add_path(predictor *p, const char *path, int depth, brim_error *err)
+static brim_status find_files(predictor *p, const char *path, int depth, brim_error *err)
 {
     struct stat st;
     brim_error why = {0};
@@ -191,7 +185,7 @@ static brim_status add_path(predictor *p, const char *path, int depth, brim_erro
         report_failure(p, path, &why);
         return BRIM_OK;
     }
-    if (!S_ISDIR(st.st_mode)) return add_file(p, path, err);
+    if (!S_ISDIR(st.st_mode)) return find_file(p, path, err);
     struct dirent **entry;
     int n = depth < 16 ? scandir(path, &entry, visible, by_name) : 0;
     brim_status status = BRIM_OK;
@@ -200,7 +194,7 @@ static brim_status add_path(predictor *p, const char *path, int depth, brim_erro
         brim_str_printf(&inner, "%s%s%s", path, path[strlen(path) - 1] == '/' ? "" : "/",
                         entry[i]->d_name);
         if (status == BRIM_OK && !inner.failed && !linked_folder(inner.at))
-            status = add_path(p, inner.at, depth + 1, err);
+            status = find_files(p, inner.at, depth + 1, err);
         brim_str_free(&inner);
         free(entry[i]);
     }
@@ -214,7 +208,7 @@ static brim_status add_path(predictor *p, const char *path, int depth, brim_erro
 
 static brim_status prepare(predictor *p, brim_error *err)
 {
-    BRIM_TRY(brim_classify_open(&p->c, p->o, err));
+    BRIM_TRY(brim_classify_start(&p->c, p->o, (int64_t)p->file.n, err));
     const brim_model_opts *m = &p->c.classifier.model;
     p->rows = brim_session_plan(p->c.session)->micro_batch;
     p->decoder = brim_decoder_new();
@@ -226,6 +220,30 @@ static brim_status prepare(predictor *p, brim_error *err)
     return ok ? BRIM_OK : brim_fail(err, BRIM_ENOMEM, "predict: out of memory");
 }
 
+static brim_status predict_file(predictor *p, const char *path, brim_error *err)
+{
+    const brim_model_opts *m = &p->c.classifier.model;
+    brim_error why = {0};
+    uint8_t *out = p->pixels + p->path.n * (size_t)(m->width * m->height * m->channels);
+    if (decode(p, path, out, &why) != BRIM_OK) {
+        report_failure(p, path, &why);
+        return BRIM_OK;
+    }
+    if (!brim_vec_push(&p->path, path))
+        return brim_fail(err, BRIM_ENOMEM, "predict: out of memory");
+    return (int64_t)p->path.n == p->rows ? flush_batch(p, err) : BRIM_OK;
+}
+
+static brim_status run(predictor *p, brim_error *err)
+{
+    BRIM_TRY(brim_classify_open(&p->c, p->o, err));
+    for (int i = 0; i < brim_options_args(p->o); i++)
+        BRIM_TRY(find_files(p, brim_options_arg(p->o, i), 0, err));
+    BRIM_TRY(prepare(p, err));
+    for (size_t i = 0; i < p->file.n; i++) BRIM_TRY(predict_file(p, p->file.at[i], err));
+    return flush_batch(p, err);
+}
+
 int brim_cmd_predict(int argc, char **argv)
 {
     brim_options *o;
@@ -233,11 +251,9 @@ int brim_cmd_predict(int argc, char **argv)
     brim_error err = {0};
     if (!brim_options_begin(&usage, argc, argv, &o, &status)) return status;
     predictor p = {.o = o};
-    brim_status st = prepare(&p, &err);
-    for (int i = 0; i < brim_options_args(o) && st == BRIM_OK; i++)
-        st = add_path(&p, brim_options_arg(o, i), 0, &err);
-    if (st == BRIM_OK) st = flush_batch(&p, &err);
-    for (size_t i = 0; i < p.path.n; i++) free(p.path.at[i]);
+    brim_status st = run(&p, &err);
+    for (size_t i = 0; i < p.file.n; i++) free(p.file.at[i]);
+    free(p.file.at);
     free(p.path.at);
     free(p.pixels);
     free(p.label);

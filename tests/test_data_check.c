@@ -400,6 +400,14 @@ static void has(const char *text, const char *word)
 
 static void ends_with_the_right_status(void **state)
 {
+    static const char *const set[] = {"good", "twice", "bad", "empty"};
+    for (int k = 0; k < 4; k++) { /* so that one can be held out */
+        char name[32];
+        snprintf(name, sizeof name, "%s/a/3.jpg", set[k]);
+        put_photo(name, 3);
+    }
+    put_photo("single/a/1.jpg", 1);
+    put_photo("single/b/2.jpg", 2);
     put_photo("good/a/1.jpg", 1);
     put_photo("good/b/2.jpg", 2);
     put_photo("twice/a/1.jpg", 1);
@@ -410,8 +418,9 @@ static void ends_with_the_right_status(void **state)
     mkdir(files_path("empty/b"), 0777);
     put_photo("late/train/a/1.jpg", 1);
     put_photo("late/val/b/2.jpg", 2);
-    has(run_on("good", "", 0), "verdict   all 2 images are sound\n");
-    has(run_on("twice", "", 0), "verdict   all 2 images are sound, 2 warnings\n");
+    has(run_on("good", "", 0), "verdict   all 3 images are sound\n");
+    has(run_on("single", "", 1), "no class has two images");
+    has(run_on("twice", "", 0), "verdict   all 3 images are sound, 2 warnings\n");
     has(run_on("bad", "", 1), "verdict   1 problem\n");
     has(run_on("empty", "", 1), "no images: brim train refuses");
     has(run_on("late", "", 1), "\"b\" first: brim train refuses");

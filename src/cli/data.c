@@ -70,6 +70,7 @@ static brim_status open_sets(const brim_options *o, brim_dataset *set[2], brim_e
     if (!names) return brim_fail(err, BRIM_ENOMEM, "data: out of memory");
     for (int k = 0; k < d.n_class_names; k++) names[k] = brim_dataset_class_name(set[0], k);
     d.class_names = names;
+    d.names_of = "the training images";
     brim_status st = brim_dataset_open(brim_options_text(o, "val-data"), &d, &set[1], err);
     free(names);
     return st;

@@ -69,6 +69,18 @@ static void judge_classes(brim_data_report *r)
     if (c->classes < 2) note(r, &r->warnings, "there is one class only: nothing to tell apart");
 }
 
+/* Without parts of its own a set is split class by class: of one image nothing can be held out. */
+static void judge_split(brim_data_report *r)
+{
+    const brim_check *c = r->check;
+    if (r->parts) return;
+    for (int k = 0; k < c->classes; k++)
+        if (c->count[k][0] > 1) return;
+    note(r, &r->problems,
+         "no class has two images, so none can be held out for validation: brim train refuses "
+         "that without --val-data or --val-split 0");
+}
+
 static void judge_twins(brim_data_report *r)
 {
     const brim_check *c = r->check;
@@ -120,6 +132,7 @@ void brim_data_judge(brim_data_report *r, const brim_check *c, const char *path,
         note(r, &r->problems, "%lld class folder%s no images: brim train refuses that",
              (long long)empty, empty == 1 ? " has" : "s have");
     judge_classes(r);
+    judge_split(r);
     judge_twins(r);
     for (int k = 0; k < 2; k++) judge_ignored(r, c->set[k]);
 }

@@ -106,8 +106,8 @@ static brim_status class_of(const brim_source *s, const brim_item *cls, int *lab
         x = x * 10 + text[k] - '0';
     bool rest = k < (int)cls->bytes && text[k] != '\n' && text[k] != '\r' && text[k] != ' ';
     if (k == 0 || k == 9 || rest || x >= 1 << 20)
-        return brim_fail(err, BRIM_EFORMAT, "%s: not a class index (a whole number from 0)",
-                         cls->name);
+        return brim_fail(err, BRIM_EFORMAT,
+                         "%s: not a class index (a whole number from 0 to 1048575)", cls->name);
     *label = x;
     return BRIM_OK;
 }

@@ -72,9 +72,24 @@ done
 sleep 0.05
 kill -INT $victim 2> /dev/null
 wait $victim
+"$brim" train "${common[@]}" --out "$dir/hung" "${fp16[@]}" > "$dir/hung.out" 2>&1 &
+victim=$!
+for ((i = 0; i < 400; i++)); do
+    grep -q memory "$dir/hung.out" && break
+    sleep 0.02
+done
+sleep 0.05
+kill -HUP $victim 2> /dev/null
+wait $victim
 check "Ctrl-C says how to go on" grep -q -- "--resume" "$dir/stopped.out"
 check "resume after Ctrl-C" train stopped "${fp16[@]}" --resume
 check "same bits after Ctrl-C" cmp "$dir/straight/last.safetensors" "$dir/stopped/last.safetensors"
+check "the terminal goes away: saved" grep -q "stopped at update" "$dir/hung.out"
+check "resume after it" train hung "${fp16[@]}" --resume
+check "same bits after it" cmp "$dir/straight/last.safetensors" "$dir/hung/last.safetensors"
+losses() { sed -n 's/.*\("step":[0-9]*\).*\("loss":[^,]*,"top1":[^,]*\),.*/\1 \2/p' "$1"; }
+check "metrics have the losses of the whole run" test "$(losses "$dir/killed/metrics.jsonl")" = \
+    "$(losses "$dir/straight/metrics.jsonl")"
 check "metrics have one line an update logged" test "$(grep -c '"lr"' "$dir/killed/metrics.jsonl")" -eq \
     "$(grep -c '"lr"' "$dir/straight/metrics.jsonl")"
 
@@ -120,7 +135,22 @@ refuses "no data" 1 "nowhere" "$brim" train --data "$dir/nowhere" --out "$dir/x"
 refuses "unknown model" 1 "resnet19" "$brim" train --data "$digits" --model resnet19 --out "$dir/x"
 refuses "a run is there already" 2 "resume" train straight --epochs 1
 refuses "nothing to resume" 1 "nothing to resume" train fresh --epochs 1 --resume
-refuses "other options on resume" 2 "batch" train straight --epochs 12 --batch 32 --resume
+refuses "other options on resume" 2 "batch: 64 = 2 x 32 and cannot go on with 32" train straight --batch 32 --resume
+cp "$dir/straight/config.yaml" "$dir/config.was"
+for change in "--precision fp32" "--optimizer adamw" "--ema 0" "--freeze linear.*" "--dropout 0.2" "--mixup 0.2" \
+    "--seed 3" "--init $dir/straight/last.safetensors"; do
+    refuses "$change on resume" 2 "started with .* and cannot go on with" train straight $change --resume
+done
+check "the refused left the options as they were" cmp "$dir/straight/config.yaml" "$dir/config.was"
+cp -r "$digits" "$dir/others"
+mv "$dir/others/train-images-idx3-ubyte.gz" "$dir/others/was.gz"
+gunzip < "$dir/others/was.gz" | LC_ALL=C tr '\377' '\376' | gzip > "$dir/others/train-images-idx3-ubyte.gz"
+refuses "other images of the same number" 2 "images: .* cannot go on" train straight --data "$dir/others" --resume
+check "resume what has ended" "$brim" train --out "$dir/straight" --resume
+check "nothing left to do" grep -q "nothing left to do" "$dir/said"
+check "no files that were not written are named" test "$(grep -c "are in" "$dir/said")" -eq 0
+check "go on with another rate" "$brim" train --out "$dir/straight" --resume --epochs 13 --lr 0.01
+check "it says what changed" grep -q "changed since: epochs: 13, lr: 0.01" "$dir/said"
 refuses "too little memory" 1 "memory" train small --epochs 1 --memory 10MiB
 refuses "a loss that is no number" 1 "nothing is saved yet" train wild --quiet --epochs 1 --model mlp --lr 1000000
 refuses "the same after a checkpoint" 1 "checkpoint is intact" train wilder --quiet --epochs 1 --model mlp --lr 1000000 --save-every 1
@@ -137,6 +167,19 @@ ln -s .. "$dir/walk/up"
 refuses "an empty folder" 1 "empty folder" "$brim" predict --weights "$dir/straight/best.safetensors" "$dir/none"
 check "predict" "$brim" predict --weights "$dir/straight/best.safetensors" "$dir/walk"
 check "predict follows no loop" test "$(wc -l < "$dir/said")" -eq 1
+printf -v odd '%s/walk/a\033[31m\nb.png' "$dir"
+mv "$dir/walk/1.png" "$odd"
+check "predict" "$brim" predict --weights "$dir/straight/best.safetensors" "$dir/walk"
+check "predict prints no byte that steers the terminal" grep -q 'a?\[31m?b.png  ' "$dir/said"
+check "predict asks for the memory of the files that there are" bash -c "ulimit -v 4000000 && '$brim' predict --batch 100000 \
+    --weights '$dir/straight/best.safetensors' '$dir/walk'"
+check "eval asks for the memory of the set" bash -c "ulimit -v 4000000 && '$brim' eval --batch 100000 \
+    --data '$digits' --weights '$dir/straight/best.safetensors'"
+refuses "logits to nowhere" 1 "nowhere.*No such file|folder" "$brim" eval --data "$digits" \
+    --weights "$dir/straight/best.safetensors" --logits "$dir/nowhere/x"
+refuses "logits to a full disk" 1 "full" "$brim" eval --data "$digits" \
+    --weights "$dir/straight/best.safetensors" --logits /dev/full
+refuses "passes to a full disk" 1 "full" "$brim" plan --model mlp --dump-passes /dev/full
 refuses "no image" 1 "README" "$brim" predict --weights "$dir/straight/best.safetensors" "$digits/README.md"
 cp -r "$dir/straight" "$dir/locked"
 head -c 5000 "$dir/straight/state.safetensors" > "$dir/locked/state.safetensors"

@@ -164,6 +164,45 @@ static void holds_out_a_fixed_share_of_each_class(void **state)
     assert_int_equal(count[1][2], 1); /* of two */
 }
 
+static uint64_t fingerprint(const char *path)
+{
+    brim_dataset *d;
+    brim_error err = {0};
+    if (brim_dataset_open(files_path(path), &(brim_dataset_opts){0}, &d, &err) != BRIM_OK)
+        fail_msg("%s", err.text);
+    uint64_t h = brim_dataset_fingerprint(d);
+    brim_dataset_free(d);
+    return h;
+}
+
+static void tells_sets_apart(void **state)
+{
+    for (int set = 0; set < 5; set++) { /* a copy, other bytes, another name, another class */
+        static const char *const last[] = {"b/4.jpg", "b/4.jpg", "b/4.jpg", "b/5.jpg", "a/4.jpg"};
+        char name[64];
+        for (int k = 0; k < 4; k++) {
+            snprintf(name, sizeof name, "sets/%d/%c/%d.jpg", set, "aabb"[k], k);
+            put_photo(name, (unsigned)k);
+        }
+        snprintf(name, sizeof name, "sets/%d/%s", set, last[set]);
+        put_photo(name, set == 2 ? 99 : 4);
+    }
+    uint64_t h = fingerprint("sets/0");
+    assert_true(fingerprint("sets/1") == h);
+    for (int set = 2; set < 5; set++) {
+        char name[64];
+        snprintf(name, sizeof name, "sets/%d", set);
+        assert_true(fingerprint(name) != h);
+    }
+    bytes a = cifar_make(3), b = cifar_make(3), c = cifar_make(3);
+    b.at[3073 + 5] ^= 1; /* a pixel of the second image */
+    files_write_bytes("a.bin", &a);
+    files_write_bytes("b.bin", &b);
+    files_write_bytes("c.bin", &c);
+    assert_true(fingerprint("a.bin") != fingerprint("b.bin"));
+    assert_true(fingerprint("a.bin") == fingerprint("c.bin"));
+}
+
 static void survives_links(void **state)
 {
     put_photo("links/cat/1.jpg", 1);
@@ -641,6 +680,7 @@ int main(void)
         cmocka_unit_test(reads_class_folders),
         cmocka_unit_test(reads_the_splits_of_a_folder),
         cmocka_unit_test(holds_out_a_fixed_share_of_each_class),
+        cmocka_unit_test(tells_sets_apart),
         cmocka_unit_test(survives_links),
         cmocka_unit_test(refuses_what_is_no_class_folder),
         cmocka_unit_test(reads_an_archive_of_folders),

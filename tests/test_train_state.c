@@ -40,6 +40,8 @@ static void step(brim_session *s)
     assert_int_equal(brim_session_step(s, &m, 1, 4, 0.1, 0, NULL), BRIM_OK);
 }
 
+static const char signature[] = "model: net\nbatch: 4 = 1 x 4\n";
+
 static const brim_position at = {.step = 7,
                                  .epoch = 2,
                                  .micro_done = 3,
@@ -48,7 +50,10 @@ static const brim_position at = {.step = 7,
                                  .loss_sum = 1.0 / 3,
                                  .top1_sum = 11,
                                  .samples = 12,
-                                 .damaged = 1};
+                                 .damaged = 1,
+                                 .window_loss = 0.7,
+                                 .window_top1 = 5,
+                                 .window_weight = 8};
 
 /* A run's folder that holds the state of a session after two steps. */
 static brim_run_folder saved(brim_session *s)
@@ -60,7 +65,7 @@ static brim_run_folder saved(brim_session *s)
     snprintf(path, sizeof path, "%s", files_path("run"));
     step(s);
     step(s);
-    if (brim_run_save_state(&r, s, &at, "as this", &err) != BRIM_OK) fail_msg("%s", err.text);
+    if (brim_run_save_state(&r, s, &at, signature, &err) != BRIM_OK) fail_msg("%s", err.text);
     return r;
 }
 
@@ -76,10 +81,11 @@ static void goes_on_with_the_same_bits(void **state)
     brim_position p = {0};
     brim_error err = {0};
     float wa[6], wb[6];
-    if (brim_run_load_state(&r, b, "as this", &p, &err) != BRIM_OK) fail_msg("%s", err.text);
+    if (brim_run_load_state(&r, b, signature, &p, &err) != BRIM_OK) fail_msg("%s", err.text);
     assert_true(p.step == 7 && p.epoch == 2 && p.micro_done == 3 && p.best_epoch == 1);
     assert_true(p.samples == 12 && p.damaged == 1 && p.top1_sum == 11);
     assert_true(p.best_top1 == 0.625 && p.loss_sum == 1.0 / 3);
+    assert_true(p.window_loss == 0.7 && p.window_top1 == 5 && p.window_weight == 8);
     for (int k = 0; k < 3; k++) {
         weights_of(a, wa);
         weights_of(b, wb);
@@ -96,7 +102,7 @@ static void refuses(const brim_run_folder *r, brim_session *s, brim_status statu
 {
     brim_position p = {.step = 99};
     brim_error err = {0};
-    brim_status got = brim_run_load_state(r, s, "as this", &p, &err);
+    brim_status got = brim_run_load_state(r, s, signature, &p, &err);
     if (got != status || !strstr(err.text, word) || !strstr(err.text, "state.safetensors"))
         fail_msg("status %d (wants %d), \"%s\" (wants \"%s\")", got, status, err.text, word);
     assert_int_equal(p.step, 99);
@@ -144,26 +150,26 @@ static void refuses_what_was_changed(void **state)
     static const char *const position[] = {
         NULL,
         "",
-        "7 2 3 0.5 1 0.3 11 12",
-        "7 2 3 0.5 1 0.3 11 12 1 1",
-        "7 2 3 0.5 1 0.3 11 12 x",
-        "-7 2 3 0.5 1 0.3 11 12 1",
-        "7 -2 3 0.5 1 0.3 11 12 1",
-        "7 2 -3 0.5 1 0.3 11 12 1",
-        "7 2 3 nan 1 0.3 11 12 1",
-        "7 2 3 0.5 1 0.3 11 -12 1",
-        "99999999999999999999 2 3 0.5 1 0.3 11 12 1",
+        "7 2 3 0.5 1 0.3 11 12 1 0 0",
+        "7 2 3 0.5 1 0.3 11 12 1 0 0 0 1",
+        "7 2 3 0.5 1 0.3 11 12 x 0 0 0",
+        "-7 2 3 0.5 1 0.3 11 12 1 0 0 0",
+        "7 -2 3 0.5 1 0.3 11 12 1 0 0 0",
+        "7 2 -3 0.5 1 0.3 11 12 1 0 0 0",
+        "7 2 3 nan 1 0.3 11 12 1 0 0 0",
+        "7 2 3 0.5 1 0.3 11 -12 1 0 0 0",
+        "99999999999999999999 2 3 0.5 1 0.3 11 12 1 0 0 0",
     };
     static const char *const steps[] = {NULL, "", "x", "-1", "2x", "99999999999999999999"};
     brim_session *s = session_make(1);
     brim_run_folder r = saved(s);
     for (size_t k = 0; k < sizeof position / sizeof *position; k++) {
-        brim_run_save_state(&r, s, &at, "as this", NULL);
+        brim_run_save_state(&r, s, &at, signature, NULL);
         rewrite(&r, &(change){"brim.position", position[k]});
         refuses(&r, s, BRIM_EFORMAT, "not a state file of brim train");
     }
     for (size_t k = 0; k < sizeof steps / sizeof *steps; k++) {
-        brim_run_save_state(&r, s, &at, "as this", NULL);
+        brim_run_save_state(&r, s, &at, signature, NULL);
         rewrite(&r, &(change){"brim.steps", steps[k]});
         refuses(&r, s, BRIM_EFORMAT, "not a state file of Brim");
     }
@@ -171,13 +177,16 @@ static void refuses_what_was_changed(void **state)
         change c;
         brim_status status;
         const char *word;
-    } row[] = {{{.key = "brim.signature", .value = "else"}, BRIM_EINVAL, "started as \"else\""},
+    } row[] = {{{.key = "brim.signature", .value = "model: net\nbatch: 8 = 2 x 4\n"},
+                BRIM_EINVAL,
+                "batch: 8 = 2 x 4 and cannot go on with 4 = 1 x 4"},
+               {{.key = "brim.signature", .value = "else"}, BRIM_EINVAL, "an unknown version"},
                {{.key = "brim.signature"}, BRIM_EFORMAT, "not a state file of brim train"},
                {{.drop = "fc.bias"}, BRIM_ENOTFOUND, "fc.bias is missing"},
                {{.element = INFINITY}, BRIM_ENUMERIC, "element 0"},
                {{.element = NAN}, BRIM_ENUMERIC, "element 0"}};
     for (size_t k = 0; k < sizeof row / sizeof *row; k++) {
-        brim_run_save_state(&r, s, &at, "as this", NULL);
+        brim_run_save_state(&r, s, &at, signature, NULL);
         rewrite(&r, &row[k].c);
         refuses(&r, s, row[k].status, row[k].word);
     }

@@ -203,6 +203,20 @@ static brim_status check_required(const brim_options *o, brim_error *err)
     return BRIM_OK;
 }
 
+static brim_status read_config(brim_options *o, brim_error *err)
+{
+    brim_str path = {0};
+    int given = brim__option_find(o->usage, "config", 6);
+    const char *file = NULL;
+    if (given >= 0 && o->value[given].text.n)
+        file = o->value[given].text.at[0];
+    else if (o->usage->config)
+        file = o->usage->config(o, &path);
+    brim_status s = path.failed ? no_memory(err) : file ? brim_options_read(o, file, err) : BRIM_OK;
+    brim_str_free(&path);
+    return s;
+}
+
 static brim_status fill(brim_options *o, int argc, char **argv, brim_error *err)
 {
     const brim_option *d = o->usage->options;
@@ -211,9 +225,7 @@ static brim_status fill(brim_options *o, int argc, char **argv, brim_error *err)
     line l = {.o = o, .argc = argc, .argv = argv, .err = err};
     BRIM_TRY(read_line(&l));
     if (o->help) return BRIM_OK;
-    int config = brim__option_find(o->usage, "config", 6);
-    if (config >= 0 && o->value[config].text.n)
-        BRIM_TRY(brim_options_read(o, o->value[config].text.at[0], err));
+    BRIM_TRY(read_config(o, err));
     BRIM_TRY(check_args(o, err));
     return check_required(o, err);
 }

@@ -50,17 +50,19 @@ typedef struct brim_option {
     bool transient;    /* about this call, not the run: not saved with the configuration */
 } brim_option;
 
+/* The values. Owns its texts; borrows the usage, which must outlive it. */
+typedef struct brim_options brim_options;
+
 typedef struct brim_usage {
     const char *command;        /* "train" */
     const char *synopsis;       /* behind the command: "--data DIR [options]" */
     const char *about;          /* what it does, one or more paragraphs separated by '\n' */
     const brim_option *options; /* may be NULL. An option "config" of type path is read as a file */
     const char *examples;       /* lines, "brim train --data photos\n..."; may be NULL */
-    int min_args, max_args;     /* how many arguments that are no options; max -1: any number */
+    /* The configuration file to read when --config is not given, built in `path`; NULL: none. */
+    const char *(*config)(const brim_options *o, brim_str *path);
+    int min_args, max_args; /* how many arguments that are no options; max -1: any number */
 } brim_usage;
-
-/* The values. Owns its texts; borrows the usage, which must outlive it. */
-typedef struct brim_options brim_options;
 
 /* For a command's first lines. True: go on with *out. False: return *status, since --help was
  * printed (0) or the mistake was (2). argv[0] is the command. */

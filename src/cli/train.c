@@ -5,9 +5,18 @@
 #include "cli/report.h"
 #include "cli/term.h"
 #include "cli/train_options.h"
+#include "io/file.h"
 
 #include <signal.h>
 #include <string.h>
+
+/* A run that goes on does so with its own options. */
+static const char *config_of_run(const brim_options *o, brim_str *path)
+{
+    if (!brim_options_flag(o, "resume") || !brim_options_text(o, "out")) return NULL;
+    brim_str_printf(path, "%s/config.yaml", brim_options_text(o, "out"));
+    return brim_file_exists(brim_str_text(path)) ? path->at : NULL;
+}
 
 static const brim_usage usage = {
     .command = "train",
@@ -17,21 +26,34 @@ static const brim_usage usage = {
         "first step.\n"
         "Ctrl-C ends the current step, saves, and says how to go on; a second Ctrl-C ends at once.",
     .options = brim_train_option_table,
+    .config = config_of_run,
     .examples = "brim train --data photos --model resnet18 --epochs 20 --batch 64 --out runs/a\n"
                 "brim train --data photos --init resnet18.safetensors --lr 0.01 --out runs/b\n"
                 "brim train --data photos --out runs/c --memory 2GiB --precision bf16\n"
-                "brim train --config runs/a/config.yaml --out runs/a --resume",
+                "brim train --out runs/a --resume",
 };
 
 static volatile sig_atomic_t stop_asked;
 
 static void on_signal(int sig)
 {
-    if (stop_asked) {
+    if (stop_asked && (sig == SIGINT || sig == SIGTERM)) {
         signal(sig, SIG_DFL);
         raise(sig);
     }
     stop_asked = 1;
+}
+
+/* A terminal or pipe that went away is no reason to lose the run; under nohup it stays ignored. */
+static void catch_signals(void)
+{
+    static const int ends[] = {SIGINT, SIGTERM, SIGHUP, SIGPIPE};
+    struct sigaction act = {.sa_handler = on_signal}, old;
+    for (size_t k = 0; k < sizeof ends / sizeof *ends; k++) {
+        bool user = ends[k] == SIGINT || ends[k] == SIGTERM;
+        if (user || sigaction(ends[k], NULL, &old) || old.sa_handler != SIG_IGN)
+            sigaction(ends[k], &act, NULL);
+    }
 }
 
 typedef struct view {
@@ -144,15 +166,11 @@ static brim_status run(const brim_options *o, brim_arena *arena, brim_error *err
     t.config_yaml = brim_str_text(&config);
     view v = {brim_options_flag(o, "quiet"), &t};
     brim_train_events ev = {&v, started, note, progress, epoch, stop, ended};
-    struct sigaction act = {.sa_handler = on_signal};
-    sigaction(SIGINT, &act, NULL);
-    sigaction(SIGTERM, &act, NULL);
+    catch_signals();
     if (v.quiet) brim_log_set_level(BRIM_LOG_QUIET);
     brim_status st = brim_train(&t, &ev, err);
     brim_term_status_end();
-    if (st == BRIM_EINTERRUPTED)
-        brim_term_line("  to go on: brim train --config %s/config.yaml --out %s --resume", t.out,
-                       t.out);
+    if (st == BRIM_EINTERRUPTED) brim_term_line("  to go on: brim train --out %s --resume", t.out);
     brim_str_free(&config);
     return st;
 }

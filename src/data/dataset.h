@@ -27,7 +27,8 @@ typedef struct brim_dataset_opts {
     uint64_t seed;
     const char *const *class_names; /* expected order of classes (from a checkpoint), or NULL */
     int n_class_names;
-    bool allow_empty; /* a class folder without images is no error; brim_dataset_empty_folder */
+    const char *names_of; /* whose those are, for messages; NULL: "the model" */
+    bool allow_empty;     /* a class folder without images is no error; brim_dataset_empty_folder */
 } brim_dataset_opts;
 
 /* Errors: BRIM_ENOTFOUND, BRIM_EFORMAT, BRIM_EIO, BRIM_EINVAL, BRIM_ENOMEM; *out is NULL then. An
@@ -56,6 +57,9 @@ const char *brim_dataset_empty_folder(const brim_dataset *d, int k);
 const char *brim_dataset_kind(
     const brim_dataset *d); /* "folder", "tar", "webdataset", "idx", "cifar" */
 size_t brim_dataset_memory_bytes(const brim_dataset *d); /* host memory it holds */
+/* The same for the same samples in the same order, wherever the set lies: from names, labels and
+ * the sizes and first bytes of a few samples. Reads little, so it may miss a change. */
+uint64_t brim_dataset_fingerprint(const brim_dataset *d);
 
 /* One stored sample. For encoded files `bytes` is the file; for raw formats it is pixels
  * [h,w,channels] u8. Borrowed from the set (mapped or in memory) or from `scratch`, valid until

@@ -4,6 +4,7 @@
 #include "base/str.h"
 #include "data/cache.h"
 #include "train/run_folder.h"
+#include "train/signature.h"
 
 #include <math.h>
 #include <stdarg.h>
@@ -28,9 +29,8 @@ void brim_train_opts_init(brim_train_opts *o)
     brim_session_opts_init(&o->session);
 }
 
-/* Sums since the last log line. */
+/* Sums since the last log line, or since the start when that is later: of what is about speed. */
 typedef struct window_sums {
-    double loss, top1, weight;
     int64_t samples, steps, step_ns, wait_ns;
 } window_sums;
 
@@ -45,7 +45,7 @@ typedef struct trainer {
     brim_run_folder run;
     brim_position at;
     bool saved; /* the run folder has a state to resume from */
-    char signature[512];
+    brim_str signature;
     int64_t micro, accumulation;         /* rows of a micro-batch; micro-batches an update */
     int64_t per_epoch, steps;            /* updates */
     size_t cache_bytes, val_cache_bytes; /* decoded images that the pipelines keep */
@@ -86,6 +86,7 @@ static brim_status open_sets(trainer *t, brim_error *err)
     d.n_class_names = brim_dataset_classes(t->train);
     for (int k = 0; k < d.n_class_names; k++) names[k] = brim_dataset_class_name(t->train, k);
     d.class_names = names;
+    d.names_of = "the training images";
     d.split = has_own_split(o) ? BRIM_SPLIT_ALL : BRIM_SPLIT_VAL;
     brim_status st = BRIM_OK;
     if (has_own_split(o) || o->val_fraction > 0)
@@ -167,11 +168,8 @@ static brim_status make_session(trainer *t, brim_error *err)
              (long long)p->left_out, (long long)n, m->name);
     t->steps = t->per_epoch * t->o->epochs;
     if (t->o->max_steps > 0 && t->o->max_steps < t->steps) t->steps = t->o->max_steps;
-    snprintf(t->signature, sizeof t->signature,
-             "%s %dx%dx%d %d classes, %lld images, batch %lld = %lld x %lld, seed %llu", m->name,
-             m->width, m->height, m->channels, m->classes, (long long)n, (long long)so->batch,
-             (long long)t->accumulation, (long long)t->micro, (unsigned long long)so->seed);
-    return BRIM_OK;
+    brim_signature_write(&t->signature, &t->classifier, t->o->init, t->train, so, p);
+    return t->signature.failed ? brim_fail(err, BRIM_ENOMEM, "training: out of memory") : BRIM_OK;
 }
 
 static brim_status make_pipelines(trainer *t, brim_error *err)
@@ -199,8 +197,9 @@ static brim_status make_pipelines(trainer *t, brim_error *err)
 static brim_status load_weights(trainer *t, brim_error *err)
 {
     if (t->o->resume) {
-        BRIM_TRY(brim_run_load_state(&t->run, t->s, t->signature, &t->at, err));
+        BRIM_TRY(brim_run_load_state(&t->run, t->s, brim_str_text(&t->signature), &t->at, err));
         t->saved = true;
+        if (t->run.changes.n) note(t, "changed since: %s", brim_str_text(&t->run.changes));
         note(t, "resumed at update %lld, epoch %lld", (long long)t->at.step,
              (long long)t->at.epoch + 1);
         return BRIM_OK;
@@ -282,7 +281,8 @@ static brim_status log_progress(trainer *t, bool force, double lr, brim_error *e
 {
     window_sums *w = &t->sums;
     brim_scaler_info sc = brim_session_scaler(t->s);
-    double seconds = (double)(w->step_ns + w->wait_ns) / 1e9, n = w->weight > 0 ? w->weight : 1;
+    double seconds = (double)(w->step_ns + w->wait_ns) / 1e9,
+           n = t->at.window_weight > 0 ? t->at.window_weight : 1;
     bool line = w->steps && (force || t->at.step % t->o->log_every == 0);
     double done = w->steps ? (double)w->steps : 1;
     brim_progress p = {.epoch = (int)t->at.epoch + 1,
@@ -291,8 +291,8 @@ static brim_status log_progress(trainer *t, bool force, double lr, brim_error *e
                        .steps = t->steps,
                        .epoch_step = t->at.step - t->at.epoch * t->per_epoch,
                        .epoch_steps = t->per_epoch,
-                       .loss = w->loss / n,
-                       .top1 = w->top1 / n,
+                       .loss = t->at.window_loss / n,
+                       .top1 = t->at.window_top1 / n,
                        .lr = lr,
                        .loss_scale = sc.scale,
                        .grad_norm = sc.grad_norm,
@@ -305,6 +305,7 @@ static brim_status log_progress(trainer *t, bool force, double lr, brim_error *e
     if (t->ev->progress) t->ev->progress(t->ev->user, &p);
     if (!line) return BRIM_OK;
     *w = (window_sums){0};
+    t->at.window_loss = t->at.window_top1 = t->at.window_weight = 0;
     return brim_run_log_step(&t->run, &p, brim_session_plan(t->s)->total_bytes, err);
 }
 
@@ -320,9 +321,9 @@ static brim_status update(trainer *t, int n, double weight, int64_t samples, bri
     t->at.top1_sum += top1;
     t->at.samples += (int64_t)weight;
     t->epoch_ns += ns;
-    t->sums.loss += loss;
-    t->sums.top1 += top1;
-    t->sums.weight += weight;
+    t->at.window_loss += loss;
+    t->at.window_top1 += top1;
+    t->at.window_weight += weight;
     t->sums.samples += samples;
     t->sums.steps++;
     t->sums.step_ns += ns;
@@ -337,7 +338,7 @@ static bool stopped(const trainer *t)
 
 static brim_status save_state(trainer *t, brim_error *err)
 {
-    BRIM_TRY(brim_run_save_state(&t->run, t->s, &t->at, t->signature, err));
+    BRIM_TRY(brim_run_save_state(&t->run, t->s, &t->at, brim_str_text(&t->signature), err));
     t->saved = true;
     return BRIM_OK;
 }
@@ -381,6 +382,13 @@ static brim_status evaluate(trainer *t, brim_eval_result *r, brim_error *err)
     return st == BRIM_OK ? back : st;
 }
 
+static void next_epoch(brim_position *p)
+{
+    p->epoch++;
+    p->micro_done = p->samples = p->damaged = 0;
+    p->loss_sum = p->top1_sum = 0;
+}
+
 /* Evaluation, checkpoint and report at the end of an epoch. */
 static brim_status end_epoch(trainer *t, brim_error *err)
 {
@@ -409,11 +417,7 @@ static brim_status end_epoch(trainer *t, brim_error *err)
     brim_status st = brim_run_log_epoch(&t->run, &r, t->at.step, err);
     /* A limit of steps may lie inside the epoch: a resumed run with a higher one completes it.
      * Below the limit the epoch has run out of images, whatever the count of updates says. */
-    if (t->at.step < t->steps || t->at.step == (t->at.epoch + 1) * t->per_epoch)
-        t->at = (brim_position){.step = t->at.step,
-                                .epoch = t->at.epoch + 1,
-                                .best_top1 = t->at.best_top1,
-                                .best_epoch = t->at.best_epoch};
+    if (t->at.step < t->steps || t->at.step == (t->at.epoch + 1) * t->per_epoch) next_epoch(&t->at);
     if (st == BRIM_OK) st = brim_session_swap_ema(t->s, err);
     if (st == BRIM_OK)
         st = brim_run_save_model(&t->run, t->s, t->o, &t->classifier, t->train, best, err);
@@ -424,19 +428,31 @@ static brim_status end_epoch(trainer *t, brim_error *err)
     return st;
 }
 
+/* Top-1 has not become better for as long as --early-stop waits. */
+static bool stale(const trainer *t)
+{
+    return t->o->early_stop > 0 && t->at.epoch - 1 - t->at.best_epoch >= t->o->early_stop;
+}
+
+static bool more_to_do(const trainer *t)
+{
+    return t->at.step < t->steps && t->at.epoch < t->o->epochs && !stale(t);
+}
+
 static brim_status run(trainer *t, brim_error *err)
 {
     int64_t start = brim_now_ns();
     BRIM_TRY(brim_session_profile(t->s, true, err));
-    while (t->at.step < t->steps && t->at.epoch < t->o->epochs) {
+    if (!more_to_do(t)) {
+        note(t, "nothing left to do (more --epochs or --steps go on with this run)");
+        return BRIM_OK;
+    }
+    while (more_to_do(t)) {
         BRIM_TRY(run_epoch(t, err));
         BRIM_TRY(end_epoch(t, err));
-        if (t->o->early_stop > 0 && t->at.epoch - 1 - t->at.best_epoch >= t->o->early_stop) {
-            note(t, "stopped early: no better top-1 in %d epochs", t->o->early_stop);
-            break;
-        }
-        if (stopped(t)) return interrupted(t, err);
+        if (stopped(t) && more_to_do(t)) return interrupted(t, err);
     }
+    if (stale(t)) note(t, "stopped early: no better top-1 in %d epochs", t->o->early_stop);
     if (t->ev->ended)
         t->ev->ended(t->ev->user, t->s, t->at.step, (double)(brim_now_ns() - start) / 1e9);
     return BRIM_OK;
@@ -455,7 +471,7 @@ static brim_status prepare(trainer *t, brim_error *err)
     t->batch = brim_calloc((size_t)t->accumulation, sizeof *t->batch);
     if (!t->window || !t->feeds || !t->batch)
         return brim_fail(err, BRIM_ENOMEM, "training: out of memory");
-    return brim_run_open_logs(&t->run, t->at.step, err);
+    return brim_run_start(&t->run, t->o, t->at.step, err);
 }
 
 brim_status brim_train(const brim_train_opts *o, const brim_train_events *events, brim_error *err)
@@ -472,6 +488,7 @@ brim_status brim_train(const brim_train_opts *o, const brim_train_events *events
     brim_dataset_free(t.train);
     brim_dataset_free(t.val);
     brim_run_close(&t.run);
+    brim_str_free(&t.signature);
     free(t.window);
     free(t.feeds);
     free(t.batch);

@@ -2,6 +2,7 @@
 #include "base/str.h"
 #include "train/run_folder.h"
 #include "train/session.h"
+#include "train/signature.h"
 
 #include <math.h>
 #include <string.h>
@@ -12,9 +13,9 @@ static bool parse_position(const char *text, brim_position *p)
     long long step, epoch, micro, best_epoch, samples, damaged;
     int used = 0;
     if (!text ||
-        sscanf(text, "%18lld %18lld %18lld %lg %18lld %lg %lg %18lld %18lld%n", &step, &epoch,
-               &micro, &p->best_top1, &best_epoch, &p->loss_sum, &p->top1_sum, &samples, &damaged,
-               &used) != 9 ||
+        sscanf(text, "%18lld %18lld %18lld %lg %18lld %lg %lg %18lld %18lld %lg %lg %lg%n", &step,
+               &epoch, &micro, &p->best_top1, &best_epoch, &p->loss_sum, &p->top1_sum, &samples,
+               &damaged, &p->window_loss, &p->window_top1, &p->window_weight, &used) != 12 ||
         text[used])
         return false;
     p->step = step;
@@ -35,11 +36,11 @@ brim_status brim_run_take_state(const char *name, const brim_st_file *f, brim_se
     if (!was || !parse_position(brim_st_metadata(f, "brim.position"), &at))
         return brim_fail(err, BRIM_EFORMAT,
                          "%s: not a state file of brim train (start a new run with --init)", name);
-    if (strcmp(was, signature))
-        return brim_fail(err, BRIM_EINVAL,
-                         "%s: the run was started as \"%s\" and cannot go on as \"%s\" (use the "
-                         "same options, or start a new run with --init)",
-                         name, was, signature);
+    brim_status same = brim_signature_match(was, signature, err);
+    if (same != BRIM_OK) {
+        brim_error_context(err, "%s", name);
+        return same;
+    }
     BRIM_TRY(brim_session_take_state(s, name, f, err));
     *p = at;
     return BRIM_OK;

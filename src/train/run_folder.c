@@ -4,6 +4,7 @@
 #include "io/file.h"
 #include "io/json.h"
 #include "io/tensorboard.h"
+#include "train/signature.h"
 
 #include <errno.h>
 #include <string.h>
@@ -14,6 +15,19 @@ static char *in_folder(const char *folder, const char *file)
     brim_str s = {0};
     brim_str_printf(&s, "%s/%s", folder, file);
     return s.at;
+}
+
+/* What the saved configuration lacks of the one of now. A run without one has changed nothing. */
+static brim_status compare_configs(brim_run_folder *r, const char *path, const brim_train_opts *o,
+                                   brim_error *err)
+{
+    char *was;
+    size_t n;
+    if (!o->config_yaml || !brim_file_exists(path)) return BRIM_OK;
+    BRIM_TRY(brim_file_read(path, 1 << 20, &was, &n, err));
+    brim_signature_changes(&r->changes, was, o->config_yaml);
+    free(was);
+    return r->changes.failed ? brim_fail(err, BRIM_ENOMEM, "%s: out of memory", path) : BRIM_OK;
 }
 
 brim_status brim_run_open(brim_run_folder *r, const brim_train_opts *o, brim_error *err)
@@ -32,9 +46,7 @@ brim_status brim_run_open(brim_run_folder *r, const brim_train_opts *o, brim_err
         st = brim_fail(
             err, BRIM_EINVAL,
             "%s: holds a run already (--resume goes on with it; or choose another --out)", o->out);
-    if (st == BRIM_OK) st = brim_make_dirs(o->out, err);
-    if (st == BRIM_OK && o->config_yaml)
-        st = brim_file_save(config, o->config_yaml, strlen(o->config_yaml), err);
+    if (st == BRIM_OK && o->resume) st = compare_configs(r, config, o, err);
     free(state);
     free(config);
     return st;
@@ -68,7 +80,7 @@ static brim_status trim_metrics(const char *path, int64_t step, brim_error *err)
     return st;
 }
 
-brim_status brim_run_open_logs(brim_run_folder *r, int64_t step, brim_error *err)
+static brim_status open_logs(brim_run_folder *r, int64_t step, brim_error *err)
 {
     char *path = in_folder(r->path, "metrics.jsonl");
     if (!path) return brim_fail(err, BRIM_ENOMEM, "%s: out of memory", r->path);
@@ -79,10 +91,25 @@ brim_status brim_run_open_logs(brim_run_folder *r, int64_t step, brim_error *err
     return st == BRIM_OK ? brim_tb_open(r->path, &r->tb, err) : st;
 }
 
+brim_status brim_run_start(brim_run_folder *r, const brim_train_opts *o, int64_t step,
+                           brim_error *err)
+{
+    BRIM_TRY(brim_make_dirs(r->path, err));
+    if (o->config_yaml) {
+        char *config = in_folder(r->path, "config.yaml");
+        if (!config) return brim_fail(err, BRIM_ENOMEM, "%s: out of memory", r->path);
+        brim_status st = brim_file_save(config, o->config_yaml, strlen(o->config_yaml), err);
+        free(config);
+        BRIM_TRY(st);
+    }
+    return open_logs(r, step, err);
+}
+
 void brim_run_close(brim_run_folder *r)
 {
     if (r->metrics) fclose(r->metrics);
     brim_tb_close(r->tb);
+    brim_str_free(&r->changes);
     free(r->path);
     *r = (brim_run_folder){0};
 }
@@ -195,11 +222,11 @@ brim_status brim_run_save_model(const brim_run_folder *r, brim_session *s, const
 brim_status brim_run_save_state(const brim_run_folder *r, const brim_session *s,
                                 const brim_position *p, const char *signature, brim_error *err)
 {
-    char text[256];
-    snprintf(text, sizeof text, "%lld %lld %lld %.17g %lld %.17g %.17g %lld %lld",
+    char text[512];
+    snprintf(text, sizeof text, "%lld %lld %lld %.17g %lld %.17g %.17g %lld %lld %.17g %.17g %.17g",
              (long long)p->step, (long long)p->epoch, (long long)p->micro_done, p->best_top1,
              (long long)p->best_epoch, p->loss_sum, p->top1_sum, (long long)p->samples,
-             (long long)p->damaged);
+             (long long)p->damaged, p->window_loss, p->window_top1, p->window_weight);
     const char *const meta[][2] = {{"brim.position", text}, {"brim.signature", signature}};
     char *path = in_folder(r->path, "state.safetensors");
     if (!path) return brim_fail(err, BRIM_ENOMEM, "%s: out of memory", r->path);

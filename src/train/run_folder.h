@@ -2,6 +2,7 @@
 #ifndef BRIM_TRAIN_RUN_FOLDER_H
 #define BRIM_TRAIN_RUN_FOLDER_H
 
+#include "base/str.h"
 #include "io/safetensors.h"
 #include "train/train.h"
 
@@ -11,6 +12,7 @@ typedef struct brim_run_folder {
     char *path;
     FILE *metrics;
     struct brim_tb *tb;
+    brim_str changes; /* options that a resumed run has now and had not before, "lr: 0.1, ..." */
 } brim_run_folder;
 
 /* Where a training stands: saved in state.safetensors. */
@@ -22,12 +24,16 @@ typedef struct brim_position {
     int64_t best_epoch;
     double loss_sum, top1_sum; /* over the epoch so far */
     int64_t samples, damaged;
+    double window_loss, window_top1, window_weight; /* since the last log line */
 } brim_position;
 
-/* Makes the folder. Without resume a folder that already holds a run is refused. */
+/* Finds the folder, and writes nothing yet. Without resume one that already holds a run is refused;
+ * with it, one that holds none. */
 brim_status brim_run_open(brim_run_folder *r, const brim_train_opts *o, brim_error *err);
-/* Opens the logs; lines of updates after `step` (from before a crash) are taken out. */
-brim_status brim_run_open_logs(brim_run_folder *r, int64_t step, brim_error *err);
+/* Makes the folder, saves config.yaml and opens the logs; lines of updates after `step` (from
+ * before a crash) are taken out. */
+brim_status brim_run_start(brim_run_folder *r, const brim_train_opts *o, int64_t step,
+                           brim_error *err);
 void brim_run_close(brim_run_folder *r);
 
 brim_status brim_run_log_step(brim_run_folder *r, const brim_progress *p, size_t mem_bytes,

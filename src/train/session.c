@@ -1,5 +1,6 @@
 /* Making a session: build, compile, plan, choose the micro-batch, take the memory. */
 #include "train/session.h"
+#include "io/file.h"
 
 #include <errno.h>
 #include <string.h>
@@ -198,6 +199,13 @@ static brim_status make_tail(brim_session *s, int64_t *tail, bool accumulate, in
     return st == BRIM_OK ? st : brim_fail(err, st, "%s", why.text);
 }
 
+static brim_status close_dump(FILE *f, const char *path, brim_status st, brim_error *err)
+{
+    bool failed = ferror(f);
+    if ((fclose(f) || failed) && st == BRIM_OK) return brim_fail_write(err, errno, path);
+    return st;
+}
+
 /* All programs of a session that computes `micro` rows at once, k times an update. */
 static brim_status try_micro(brim_session *s, int64_t micro, int64_t k, brim_error *err)
 {
@@ -206,7 +214,7 @@ static brim_status try_micro(brim_session *s, int64_t micro, int64_t k, brim_err
     FILE *dump = NULL;
     drop_programs(s);
     if (o->dump_passes && !(dump = fopen(o->dump_passes, "we")))
-        return brim_fail_errno(err, errno, "%s: cannot write the passes", o->dump_passes);
+        return brim_fail_write(err, errno, o->dump_passes);
     brim_status st = BRIM_OK;
     if (!o->inference) {
         st = make_program(s, micro, true, k > 1, dump, &s->train, err);
@@ -215,7 +223,7 @@ static brim_status try_micro(brim_session *s, int64_t micro, int64_t k, brim_err
     }
     if (st == BRIM_OK)
         st = make_program(s, micro, false, false, o->inference ? dump : NULL, &s->eval, err);
-    if (dump) fclose(dump);
+    if (dump) st = close_dump(dump, o->dump_passes, st, err);
     const brim_program *all[] = {s->train, s->tail, s->update, s->eval};
     for (size_t i = 0; i < 4 && st == BRIM_OK; i++)
         if (all[i]) st = brim_store_declare(&s->store, all[i]->graph, err);
@@ -312,9 +320,9 @@ static brim_status take_memory(brim_session *s, brim_error *err)
     s->arena = s->backend->alloc(s->plan.arena_bytes);
     if (!s->arena) {
         char text[32];
-        return brim_fail(err, BRIM_ENOMEM,
-                         "memory: the machine cannot give %s (lower --batch or --memory)",
-                         brim_bytes_text(text, (double)s->plan.arena_bytes));
+        return brim_fail(err, BRIM_ENOMEM, "memory: the machine cannot give %s (lower --batch%s)",
+                         brim_bytes_text(text, (double)s->plan.arena_bytes),
+                         s->opts.inference ? "" : ", or set --memory to what it has");
     }
     brim_store_bind(&s->store, s->arena);
     char *temps = (char *)s->arena + s->store.bytes;

@@ -39,6 +39,7 @@ static const kind kinds[] = {
     {"gradients", BRIM_F32, true, true, 3e-4},
     {"update", BRIM_F32, true, false, 3e-4},
     {"bf16 inference", BRIM_BF16, false, false, 0.05},
+    {"bf16 gradients", BRIM_BF16, true, true, 0.2},
     {"fp16 gradients", BRIM_F16, true, true, 0.05},
     {"fp16 update", BRIM_F16, true, false, 0.05},
 };

@@ -74,9 +74,20 @@ static brim_dnn_problem any_problem(const brim_step *s)
     return s->node->op == &brim_op_conv2d_bwd_data ? bwd_data_problem(s) : bwd_weight_problem(s);
 }
 
+/* oneDNN 2.6's bf16 kernel for weight gradients gave wrong sums where the window is larger than the
+ * image (6 -> 1 channels, 3x3, stride 2 on 1x1; seen on Zen 5). There is little to compute there. */
+static bool window_exceeds_image(const brim_dnn_problem *p)
+{
+    const int64_t *image = p->src.dim + p->src.rank - 2;
+    const int64_t *window = p->weights.dim + p->weights.rank - 2;
+    return window[0] > image[0] || window[1] > image[1];
+}
+
 static brim_status direct_prepare(brim_step *s, brim_error *err)
 {
     brim_dnn_problem p = any_problem(s);
+    if (p.kind == BRIM_DNN_CONV_BWD_WEIGHT && window_exceeds_image(&p))
+        p.src.compute = p.weights.compute = p.bias.compute = p.dst.compute = BRIM_F32;
     return brim_dnn_prepare(s, &p, err);
 }
 

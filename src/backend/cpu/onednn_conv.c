@@ -75,7 +75,8 @@ static brim_dnn_problem any_problem(const brim_step *s)
 }
 
 /* oneDNN 2.6's bf16 kernel for weight gradients gave wrong sums where the window is larger than the
- * image (6 -> 1 channels, 3x3, stride 2 on 1x1; seen on Zen 5). There is little to compute there. */
+ * image (6 -> 1 channels, 3x3, stride 2 on 1x1; seen on Zen 5). There is little to compute there.
+ */
 static bool window_exceeds_image(const brim_dnn_problem *p)
 {
     const int64_t *image = p->src.dim + p->src.rank - 2;

@@ -57,7 +57,7 @@ static void catch_signals(void)
 }
 
 typedef struct view {
-    bool quiet;
+    bool quiet, head; /* head: the table of epochs has begun */
     const brim_train_opts *o;
 } view;
 
@@ -119,22 +119,26 @@ static void progress(void *user, const brim_progress *p)
     brim_term_status(line, 10);
 }
 
+/* One line of a table, whose head stands above the first. */
 static void epoch(void *user, const brim_epoch_report *r)
 {
-    const view *v = user;
+    view *v = user;
     if (v->quiet) return;
     brim_str s = {0};
-    brim_str_printf(&s, "  epoch %*d  train loss %.4f  top-1 %5.2f %%", r->epochs > 99 ? 3 : 2,
-                    r->epoch, r->train_loss, 100 * r->train_top1);
-    if (r->eval) {
-        brim_str_printf(&s, "  |  val loss %.4f  top-1 %5.2f %%", r->eval->loss,
-                        100 * r->eval->top1);
-        if (r->eval->classes > 5) brim_str_printf(&s, "  top-5 %5.2f %%", 100 * r->eval->top5);
+    bool top5 = r->eval && r->eval->classes > 5;
+    if (!v->head) {
+        brim_str_add(&s, "\n  epoch  train loss  top-1 %");
+        if (r->eval) brim_str_add(&s, "  val loss  top-1 %");
+        if (top5) brim_str_add(&s, "  top-5 %");
+        brim_str_add(&s, "    img/s  wait %\n");
+        v->head = true;
     }
-    brim_str_printf(&s, "  |  %.0f img/s  data wait %.0f %%", r->samples_per_s,
-                    100 * r->data_wait_share);
-    if (r->damaged) brim_str_printf(&s, "  %lld damaged", (long long)r->damaged);
+    brim_str_printf(&s, "  %5d  %10.4f  %7.2f", r->epoch, r->train_loss, 100 * r->train_top1);
+    if (r->eval) brim_str_printf(&s, "  %8.4f  %7.2f", r->eval->loss, 100 * r->eval->top1);
+    if (top5) brim_str_printf(&s, "  %7.2f", 100 * r->eval->top5);
+    brim_str_printf(&s, "  %7.0f  %6.0f", r->samples_per_s, 100 * r->data_wait_share);
     if (r->best) brim_str_add(&s, "  best");
+    if (r->damaged) brim_str_printf(&s, "  %lld damaged", (long long)r->damaged);
     brim_term_line("%s", brim_str_text(&s));
     brim_str_free(&s);
 }
@@ -164,7 +168,7 @@ static brim_status run(const brim_options *o, brim_arena *arena, brim_error *err
     BRIM_TRY(brim_train_options_apply(o, arena, &t, err));
     brim_options_save(o, &config);
     t.config_yaml = brim_str_text(&config);
-    view v = {brim_options_flag(o, "quiet"), &t};
+    view v = {.quiet = brim_options_flag(o, "quiet"), .o = &t};
     brim_train_events ev = {&v, started, note, progress, epoch, stop, ended};
     catch_signals();
     if (v.quiet) brim_log_set_level(BRIM_LOG_QUIET);

@@ -21,6 +21,14 @@ static bool numbers(const char *text, int n, double lowest, double highest, doub
     return true;
 }
 
+static brim_status damaged(const char *path, const char *key, const char *text, brim_error *err)
+{
+    return brim_fail(err, BRIM_EFORMAT,
+                     "%s: %s is \"%.60s\", not what training writes there (the file is damaged: "
+                     "use another checkpoint)",
+                     path, key, text);
+}
+
 /* Mean and standard deviation of pixels in 0 .. 1, and the centre crop. */
 static brim_status fill_input(const char *path, const brim_st_file *f, brim_model_card *c,
                               brim_error *err)
@@ -36,10 +44,7 @@ static brim_status fill_input(const char *path, const brim_st_file *f, brim_mode
     for (size_t i = 0; i < sizeof list / sizeof *list; i++) {
         const char *text = brim_st_metadata(f, list[i].key);
         if (text && !numbers(text, list[i].n, list[i].lowest, list[i].highest, list[i].to))
-            return brim_fail(err, BRIM_EFORMAT,
-                             "%s: %s is \"%s\", not what training writes there (the file is "
-                             "damaged: use another checkpoint)",
-                             path, list[i].key, text);
+            return damaged(path, list[i].key, text, err);
     }
     c->normalised = brim_st_metadata(f, "brim.mean") && brim_st_metadata(f, "brim.std");
     return BRIM_OK;
@@ -80,13 +85,26 @@ static brim_status fill(const char *path, const brim_st_file *f, brim_model_card
                *names = brim_st_metadata(f, "brim.class_names");
     if (model && !(c->model = brim_strdup(model)))
         return brim_fail(err, BRIM_ENOMEM, "%s: out of memory", path);
-    c->classes = classes ? atoi(classes) : classes_of(f);
-    if (c->classes < 0 || c->classes > 1 << 20)
-        return brim_fail(err, BRIM_EFORMAT, "%s: brim.classes is %d", path, c->classes);
-    if (image && sscanf(image, "%d,%d,%d", &c->height, &c->width, &c->channels) != 3)
-        return brim_fail(err, BRIM_EFORMAT, "%s: brim.image is \"%s\"", path, image);
+    double n = 0, size[3] = {0};
+    if (classes && !numbers(classes, 1, 1, 1 << 20, &n))
+        return damaged(path, "brim.classes", classes, err);
+    if (image && (!numbers(image, 3, 1, 4096, size) || (size[2] != 1 && size[2] != 3)))
+        return damaged(path, "brim.image", image, err);
+    c->classes = classes ? (int)n : classes_of(f);
+    c->height = (int)size[0];
+    c->width = (int)size[1];
+    c->channels = (int)size[2];
     BRIM_TRY(fill_input(path, f, c, err));
     return names && c->classes ? split_names(names, c, err) : BRIM_OK;
+}
+
+brim_status brim_model_card_take(const char *name, const brim_st_file *f, brim_model_card *out,
+                                 brim_error *err)
+{
+    *out = (brim_model_card){0};
+    brim_status st = fill(name, f, out, err);
+    if (st != BRIM_OK) brim_model_card_release(out);
+    return st;
 }
 
 brim_status brim_model_card_read(const char *path, brim_model_card *out, brim_error *err)
@@ -94,9 +112,8 @@ brim_status brim_model_card_read(const char *path, brim_model_card *out, brim_er
     *out = (brim_model_card){0};
     brim_st_file *f;
     BRIM_TRY(brim_st_open(path, &f, err));
-    brim_status st = fill(path, f, out, err);
+    brim_status st = brim_model_card_take(path, f, out, err);
     brim_st_close(f);
-    if (st != BRIM_OK) brim_model_card_release(out);
     return st;
 }
 

@@ -6,6 +6,8 @@ brim_status brim_classifier_build(brim_graph *g, int64_t batch, void *classifier
 {
     const brim_classifier *c = classifier;
     const brim_model_opts *m = &c->model;
+    if (m->channels != 1 && m->channels != 3)
+        return brim_fail(err, BRIM_EINVAL, "image: %d channels (1 or 3)", m->channels);
     int64_t image[] = {batch, m->channels, m->height, m->width}, channel[] = {1, m->channels, 1, 1};
     float scale[3], shift[3]; /* (x / 255 - mean) / std */
     for (int k = 0; k < m->channels; k++) {

@@ -90,6 +90,10 @@ typedef struct brim_model_card {
     char **class_names; /* classes entries, or NULL */
 } brim_model_card;
 brim_status brim_model_card_read(const char *path, brim_model_card *out, brim_error *err);
+/* The same from an open file; `name` is for messages. */
+struct brim_st_file;
+brim_status brim_model_card_take(const char *name, const struct brim_st_file *f,
+                                 brim_model_card *out, brim_error *err);
 void brim_model_card_release(brim_model_card *c);
 
 /* Inputs image (u8), label, label2, lam, weight; outputs loss (sum), correct1, correct5, logits. */

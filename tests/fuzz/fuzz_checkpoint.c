@@ -40,6 +40,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
     brim_position p;
     brim_error err = {0};
     brim_status st = brim_st_parse("fuzz", data, n, &f, &err);
+    brim_model_card card;
+    if (st == BRIM_OK && brim_model_card_take("fuzz", f, &card, NULL) == BRIM_OK) {
+        BRIM_CHECK(card.channels == 0 || card.channels == 1 || card.channels == 3);
+        brim_model_card_release(&card);
+    }
     if (st == BRIM_OK) st = brim_run_take_state("fuzz", f, session(), "fuzz", &p, &err);
     brim_st_close(f);
     if (st != BRIM_OK) {

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Planned memory beside what the process really held: brim plan, then three steps of brim train.
 
-    memory.py BRIM DATA [CLASSES]
+    memory.py BRIM DATA [STEPS]
 
-BRIM is the program, DATA a set of images, CLASSES their number (6). Prints a line a case: the plan's
+BRIM is the program, DATA a set of images, STEPS how many updates are made (3; an epoch's fill the cache of decoded images). Prints a line a case: the plan's
 total, the peak resident memory of the training (the kernel's count), their difference, and the
 tolerance of 5 % + 50 MiB.
 """
@@ -24,17 +24,17 @@ CASES = [
 
 def main():
     if len(sys.argv) < 3:
-        sys.exit("usage: memory.py BRIM DATA [CLASSES]")
+        sys.exit("usage: memory.py BRIM DATA [STEPS]")
     brim, data = sys.argv[1:3]
-    classes = sys.argv[3] if len(sys.argv) > 3 else "6"
+    steps = sys.argv[3] if len(sys.argv) > 3 else "3"
     print(f"{'case':50} {'plan MiB':>9} {'peak MiB':>9} {'more':>7}  within")
     for case in CASES:
-        out = subprocess.run([brim, "plan", "--classes", classes, "--json", *case.split()],
+        out = subprocess.run([brim, "plan", "--data", data, "--val-split", "0.2", "--json", *case.split()],
                              check=True, capture_output=True, text=True).stdout
         plan = json.loads(out)["total_bytes"] / 2**20
         with tempfile.TemporaryDirectory() as folder:
             pid = os.posix_spawnp(brim, [brim, "train", "--data", data, "--val-split", "0.2",
-                                         "--steps", "3", "--quiet", "--out", folder + "/run",
+                                         "--steps", steps, "--quiet", "--out", folder + "/run",
                                          *case.split()], os.environ)
             _, status, usage = os.wait4(pid, 0)
         if status:

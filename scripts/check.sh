@@ -7,7 +7,7 @@ cd "$(dirname "$0")/.."
 out=build-check
 jobs=$(nproc)
 
-all=(includes headers format warnings asan fuzz tsan valgrind install)
+all=(includes headers format warnings demo asan fuzz tsan valgrind install)
 
 # Every C file of our own.
 sources() {
@@ -42,6 +42,9 @@ check_headers() {
 }
 
 check_format() { sources | xargs clang-format-14 --dry-run -Werror; }
+
+# The demo trains to the accuracy that it promises.
+check_demo() { make demo; }
 
 # gcc's warnings are errors; in CI the folder "build" already is such a build.
 check_warnings() {

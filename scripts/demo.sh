@@ -12,3 +12,8 @@ set -x
     --precision auto --out runs/demo
 "$build/brim" eval --data examples/digits --split val --weights runs/demo/best.safetensors
 "$build/brim" predict --weights runs/demo/best.safetensors examples/digits/samples
+
+{ set +x; } 2> /dev/null
+top1=$("$build/brim" eval --data examples/digits --split val --weights runs/demo/best.safetensors --json |
+    sed 's/.*"top1":\([0-9.]*\).*/\1/')
+awk -v x="$top1" 'BEGIN { exit !(x >= 0.98) }' || { echo "demo: top-1 is $top1, below 0.98" >&2; exit 1; }

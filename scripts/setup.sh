@@ -5,7 +5,7 @@ set -euo pipefail
 
 build=(
     build-essential meson ninja-build pkg-config
-    libdnnl-dev                                    # convolution, matmul, pooling
+    libdnnl-dev                                    # convolution, matmul
     libturbojpeg0-dev libpng-dev libwebp-dev       # images
     libyaml-dev libjansson-dev zlib1g-dev
     libcmocka-dev                                  # tests

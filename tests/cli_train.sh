@@ -34,6 +34,14 @@ refuses() {
     fi
 }
 
+sum_of() { # FILE TENSOR: a checksum of its bytes
+    local at head
+    head=$(od -An -tu8 -N8 "$1" | tr -d ' ')
+    at=($(head -c $((head + 8)) "$1" | tail -c +9 | grep -ao "\"$2\":{[^}]*}" | head -1 |
+        sed 's/.*"data_offsets":\[\([0-9]*\),\([0-9]*\)\].*/\1 \2/'))
+    tail -c +$((head + 9 + at[0])) "$1" | head -c $((at[1] - at[0])) | sha256sum
+}
+
 common=(--data "$digits" --model resnet8 --image-size 8 --channels 1 --flip 0 --batch 64 --threads 1 --workers 1
     --lr 0.1)
 fp16=(--epochs 12 --precision fp16 --micro-batch 32 --ema 0.9 --dropout 0.1)
@@ -82,6 +90,9 @@ sleep 0.05
 kill -HUP $victim 2> /dev/null
 wait $victim
 check "Ctrl-C says how to go on" grep -q -- "--resume" "$dir/stopped.out"
+check "its weights are the averaged ones" bash -c "$(declare -f sum_of); \
+    [ \"\$(sum_of $dir/stopped/last.safetensors conv1.weight)\" = \
+      \"\$(sum_of $dir/stopped/state.safetensors ema:conv1.weight)\" ]"
 check "resume after Ctrl-C" train stopped "${fp16[@]}" --resume
 check "same bits after Ctrl-C" cmp "$dir/straight/last.safetensors" "$dir/stopped/last.safetensors"
 check "the terminal goes away: saved" grep -q "stopped at update" "$dir/hung.out"
@@ -160,6 +171,21 @@ refuses "weights cut off" 1 "cut.safetensors" "$brim" eval --data "$digits" --we
 refuses "weights of another model" 1 "conv1" train other --epochs 1 --model resnet18 --image-size 32 --init "$dir/straight/last.safetensors"
 sed 's/"brim.std":"[0-9.]/"brim.std":"x/' "$dir/straight/best.safetensors" > "$dir/std.safetensors"
 refuses "damaged normalisation" 1 "brim.std" "$brim" eval --data "$digits" --weights "$dir/std.safetensors"
+sed 's/"brim.image":"8,8,1"/"brim.image":"8,8,7"/' "$dir/straight/best.safetensors" > "$dir/image.safetensors"
+refuses "damaged image size" 1 "brim.image" "$brim" predict --weights "$dir/image.safetensors" "$digits/samples/1.png"
+refuses "one-cycle with a warm-up" 2 "warms up by itself" train warm --epochs 1 --schedule onecycle --warmup 1
+refuses "a mean that is both" 2 "go together" train both --epochs 1 --mean imagenet --std 1
+check "ImageNet's normalisation" train imagenet --epochs 1 --mean imagenet
+check "it is in the weights" grep -aq '"brim.mean":"0.485000014,' "$dir/imagenet/last.safetensors"
+check "weights bring their own" train again2 --epochs 1 --init "$dir/imagenet/last.safetensors"
+check "it goes on with it" grep -aq '"brim.mean":"0.485000014,' "$dir/again2/last.safetensors"
+check "a confusion matrix" test "$(wc -l < "$dir/straight/confusion.csv")" -eq 11
+check "of all validation images" test "$(tail -n +2 "$dir/straight/confusion.csv" | tr ',' '\n' |
+    awk '{ n += $1 } END { print n }')" -eq 355
+check "plan of a set" "$brim" plan --data "$digits" --model resnet8 --image-size 8 --batch 64 --json
+planned=$(sed 's/.*"total_bytes":\([0-9]*\).*/\1/' "$dir/said")
+check "plan without it" "$brim" plan --classes 10 --model resnet8 --image-size 8 --batch 64 --json
+check "the set's memory counts" test "$planned" -gt "$(sed 's/.*"total_bytes":\([0-9]*\).*/\1/' "$dir/said")"
 refuses "pixels to 255" 2 "255" train scaled --epochs 1 --mean 120,110,100 --std 50,50,50
 mkdir -p "$dir/none" "$dir/walk"
 cp "$digits/samples/1.png" "$dir/walk"
@@ -200,6 +226,8 @@ if unshare -rm true 2> /dev/null; then
         "$brim" train "${common[@]}" --quiet --epochs 1 --out "$dir/disk/run"
     refuses "a read-only disk" 1 "read-only" on_small_disk ro \
         "$brim" train "${common[@]}" --quiet --epochs 1 --out "$dir/disk/run"
+else
+    echo "skip  a full disk, a read-only disk: this user may not mount"
 fi
 
 exit $failed

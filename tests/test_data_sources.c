@@ -238,9 +238,9 @@ static void refuses_what_is_no_class_folder(void **state)
     refuses(files_path("wrap"), BRIM_EFORMAT, "wrap/inner/owl", "without images");
     refuses(files_path("flat/1.jpg"), BRIM_EUNSUPPORTED, "1.jpg", "no kind of data set");
     refuses_with(files_path("plain"), (brim_dataset_opts){.class_names = other, .n_class_names = 2},
-                 BRIM_EINVAL, "\"cat\"", "bird");
+                 BRIM_EFORMAT, "\"cat\"", "bird");
     refuses_with(files_path("plain"),
-                 (brim_dataset_opts){.class_names = numbers, .n_class_names = 2}, BRIM_EINVAL,
+                 (brim_dataset_opts){.class_names = numbers, .n_class_names = 2}, BRIM_EFORMAT,
                  "\"cat\"", "classes.txt");
     put_photo("one/cat/1.jpg", 1);
     refuses_with(files_path("one"),

@@ -1,7 +1,8 @@
 /* brim eval: loss, top-1, top-5 and the confusion matrix of a model on a set. */
+#include "base/mem.h"
 #include "cli/classify.h"
 #include "cli/cli.h"
-#include "cli/table.h"
+#include "cli/report.h"
 #include "cli/term.h"
 #include "io/file.h"
 #include "io/json.h"
@@ -47,31 +48,24 @@ static void print_text(const brim_eval_result *r, const brim_classify *c)
     if (r->damaged) printf(", %lld damaged left out", (long long)r->damaged);
     printf("\n  loss     %.6f\n  top-1    %.2f %%\n", r->loss, 100 * r->top1);
     if (r->classes > 5) printf("  top-5    %.2f %%\n", 100 * r->top5);
-    if (r->classes > 20) return;
-    brim_column column[22] = {{"true \\ predicted", NULL, false}};
-    char names[20][32];
-    brim_table t;
-    for (int k = 0; k < r->classes; k++)
-        column[k + 1] = (brim_column){brim_classify_name(c, k, names[k]), NULL, true};
-    column[r->classes + 1] = (brim_column){"recall", "%", true};
-    brim_table_init(&t, column, r->classes + 2);
-    for (int y = 0; y < r->classes; y++) {
-        int64_t sum = 0, *row = r->confusion + (int64_t)y * r->classes;
-        brim_table_cell(&t, "%s", column[y + 1].title);
-        for (int k = 0; k < r->classes; k++) {
-            brim_table_cell(&t, "%lld", (long long)row[k]);
-            sum += row[k];
-        }
-        if (sum)
-            brim_table_cell(&t, "%.1f", 100 * (double)row[y] / (double)sum);
-        else
-            brim_table_cell(&t, "n/a");
-    }
     brim_str out = {0};
-    brim_table_print(&t, 2, &out);
-    printf("\n%s", brim_str_text(&out));
+    brim_report_confusion(&out, r, (const char *const *)c->card.class_names);
+    printf("%s", brim_str_text(&out));
     brim_str_free(&out);
-    brim_table_free(&t);
+}
+
+static void add_confusion(brim_str *out, const brim_eval_result *r)
+{
+    brim_json rows;
+    brim_json_begin(&rows, out, '[');
+    for (int y = 0; y < r->classes; y++) {
+        brim_str_add(out, y ? ",[" : "[");
+        for (int k = 0; k < r->classes; k++)
+            brim_str_printf(out, "%s%lld", k ? "," : "",
+                            (long long)r->confusion[(int64_t)y * r->classes + k]);
+        brim_str_add(out, "]");
+    }
+    brim_json_end(&rows, ']');
 }
 
 static void print_json(const brim_eval_result *r)
@@ -85,6 +79,8 @@ static void print_json(const brim_eval_result *r)
     brim_json_number(&j, "top1", r->top1);
     if (r->classes > 5) brim_json_number(&j, "top5", r->top5);
     brim_json_number(&j, "seconds", r->seconds);
+    brim_json_key(&j, "confusion"); /* rows true, columns predicted */
+    add_confusion(&out, r);
     brim_json_end(&j, '}');
     printf("%s\n", brim_str_text(&out));
     brim_str_free(&out);

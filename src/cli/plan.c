@@ -3,10 +3,27 @@
 #include "cli/report.h"
 #include "cli/train_options.h"
 #include "io/json.h"
+#include "train/sets.h"
 
 #include <stdio.h>
 
-static const brim_option options[] = {{.group = "Model",
+static const brim_option options[] = {{.group = "Data",
+                                       .name = "data",
+                                       .type = BRIM_OPTION_PATH,
+                                       .arg = "PATH",
+                                       .help = "Training images: their memory counts, too, and "
+                                               "they tell the classes"},
+                                      {.name = "val-data",
+                                       .type = BRIM_OPTION_PATH,
+                                       .arg = "PATH",
+                                       .help = "Validation images that are not in --data"},
+                                      {.name = "val-split",
+                                       .type = BRIM_OPTION_FLOAT,
+                                       .value = "0.1",
+                                       .min = 0,
+                                       .max = 0.9,
+                                       .help = "As for brim train"},
+                                      {.group = "Model",
                                        .name = "model",
                                        .type = BRIM_OPTION_TEXT,
                                        .value = "resnet18",
@@ -87,8 +104,32 @@ static const brim_usage usage = {
              "micro-batches that a memory cap leads to.",
     .options = options,
     .examples = "brim plan --model resnet50 --batch 256 --precision bf16\nbrim plan --model "
-                "resnet50 --batch 256 --memory 8GiB",
+                "resnet50 --batch 256 --memory 8GiB\nbrim plan --model resnet18 --data photos",
 };
+
+/* What the images of --data add to the plan. */
+static brim_status add_data(const brim_options *o, const brim_model_info *info,
+                            brim_session_opts *so, brim_classifier *c, brim_error *err)
+{
+    brim_train_opts t;
+    brim_dataset *train = NULL, *val = NULL;
+    brim_train_opts_init(&t);
+    t.data = brim_options_text(o, "data");
+    t.val_data = brim_options_text(o, "val-data");
+    t.val_fraction = brim_options_float(o, "val-split");
+    t.session.memory_cap_bytes = so->memory_cap_bytes;
+    brim_status st = brim_sets_open(&t, &train, &val, err);
+    if (st == BRIM_OK) {
+        int64_t n = brim_dataset_size(train);
+        c->model.classes = brim_dataset_classes(train);
+        if (so->batch > n) so->batch = n;
+        so->train_samples = so->inference ? 0 : n;
+        so->extra_bytes = brim_sets_memory(train, val, info->channels, so->memory_cap_bytes).bytes;
+    }
+    brim_dataset_free(train);
+    brim_dataset_free(val);
+    return st;
+}
 
 static brim_status make(const brim_options *o, brim_arena *arena, brim_plan *plan, brim_error *err)
 {
@@ -122,6 +163,7 @@ static brim_status make(const brim_options *o, brim_arena *arena, brim_plan *pla
     if (!freeze) return brim_fail(err, BRIM_ENOMEM, "plan: out of memory");
     for (int k = 0; k < so.n_freeze; k++) freeze[k] = brim_options_item(o, "freeze", k);
     so.freeze = freeze;
+    if (brim_options_text(o, "data")) BRIM_TRY(add_data(o, info, &so, &c, err));
     return brim_session_plan_only(brim_classifier_build, &c, &so, plan, err);
 }
 

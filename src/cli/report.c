@@ -2,6 +2,7 @@
 #include "base/mem.h"
 #include "cli/table.h"
 
+#include <stdio.h>
 #include <string.h>
 
 void brim_report_memory(brim_str *out, const brim_plan *p)
@@ -120,4 +121,34 @@ void brim_report_time(brim_str *out, const brim_session *s)
     }
     free(t);
     free(lines);
+}
+
+void brim_report_confusion(brim_str *out, const brim_eval_result *r, const char *const *names)
+{
+    enum { MOST = 20 };
+    brim_column column[MOST + 2] = {{"true \\ predicted", NULL, false}};
+    char number[MOST][32];
+    brim_table t;
+    if (r->classes > MOST) return;
+    for (int k = 0; k < r->classes; k++) {
+        snprintf(number[k], sizeof number[k], "class %d", k);
+        column[k + 1] = (brim_column){names ? names[k] : number[k], NULL, true};
+    }
+    column[r->classes + 1] = (brim_column){"recall", "%", true};
+    brim_table_init(&t, column, r->classes + 2);
+    for (int y = 0; y < r->classes; y++) {
+        int64_t sum = 0, *row = r->confusion + (int64_t)y * r->classes;
+        brim_table_cell(&t, "%s", column[y + 1].title);
+        for (int k = 0; k < r->classes; k++) {
+            brim_table_cell(&t, "%lld", (long long)row[k]);
+            sum += row[k];
+        }
+        if (sum)
+            brim_table_cell(&t, "%.1f", 100 * (double)row[y] / (double)sum);
+        else
+            brim_table_cell(&t, "n/a");
+    }
+    brim_str_add(out, "\n");
+    brim_table_print(&t, 2, out);
+    brim_table_free(&t);
 }

@@ -45,7 +45,9 @@ const brim_option brim_train_option_table[] = {
     {.name = "mean",
      TEXT,
      .arg = "R,G,B",
-     .help = "Mean of pixels in 0..1; default: the set's own, or with --init the model's"},
+     .help =
+         "Mean of pixels in 0..1, or \"imagenet\"; default: the set's own, or with --init that of "
+         "the weights"},
     {.name = "std", TEXT, .arg = "R,G,B", .help = "Standard deviation; goes with --mean"},
     {.name = "workers",
      INT,
@@ -149,7 +151,7 @@ const brim_option brim_train_option_table[] = {
      .value = "0",
      .min = 0,
      .max = 1e6,
-     .help = "Epochs of linear warm-up"},
+     .help = "Epochs of linear warm-up; onecycle has its own"},
     {.name = "min-lr",
      FLOAT,
      .arg = "SHARE",
@@ -334,6 +336,29 @@ static brim_status apply_augment(const brim_options *o, brim_train_opts *t, brim
     return BRIM_OK;
 }
 
+static brim_status apply_normalisation(const brim_options *o, brim_train_opts *t, brim_error *err)
+{
+    static const double imagenet[2][3] = {{0.485, 0.456, 0.406}, {0.229, 0.224, 0.225}};
+    const char *mean = brim_options_text(o, "mean"), *std = brim_options_text(o, "std");
+    bool named = mean && !strcmp(mean, "imagenet");
+    if (named ? std != NULL : !mean != !std)
+        return brim_fail(err, BRIM_EINVAL, "--mean and --std go together (\"imagenet\" is both)");
+    t->mean_given = mean != NULL;
+    if (!mean) return BRIM_OK;
+    if (named) {
+        memcpy(t->mean, imagenet[0], sizeof t->mean);
+        memcpy(t->std, imagenet[1], sizeof t->std);
+        return BRIM_OK;
+    }
+    BRIM_TRY(numbers(o, "mean", 3, t->mean, err));
+    BRIM_TRY(numbers(o, "std", 3, t->std, err));
+    for (int k = 0; k < 3; k++)
+        if (!(t->mean[k] >= 0 && t->mean[k] <= 1 && t->std[k] > 0 && t->std[k] <= 1))
+            return brim_fail(err, BRIM_EINVAL,
+                             "--mean and --std: are of pixels from 0 to 1 (divide by 255)");
+    return BRIM_OK;
+}
+
 static void apply_optimizer(const brim_options *o, brim_optimizer_opts *p)
 {
     p->algo = brim_options_is(o, "optimizer", "adamw") ? BRIM_ADAMW : BRIM_SGD;
@@ -389,23 +414,17 @@ brim_status brim_train_options_apply(const brim_options *o, brim_arena *arena, b
     t->save_every = brim_options_int(o, "save-every");
     t->log_every = brim_options_int(o, "log-every");
     t->workers = (int)brim_options_int(o, "workers");
-    if ((brim_options_text(o, "mean") == NULL) != (brim_options_text(o, "std") == NULL))
-        return brim_fail(err, BRIM_EINVAL, "--mean and --std go together");
-    if (brim_options_text(o, "mean")) {
-        BRIM_TRY(numbers(o, "mean", 3, t->mean, err));
-        BRIM_TRY(numbers(o, "std", 3, t->std, err));
-        t->mean_given = true;
-        for (int k = 0; k < 3; k++)
-            if (!(t->mean[k] >= 0 && t->mean[k] <= 1 && t->std[k] > 0 && t->std[k] <= 1))
-                return brim_fail(err, BRIM_EINVAL,
-                                 "--mean and --std: are of pixels from 0 to 1 (divide by 255)");
-    }
+    BRIM_TRY(apply_normalisation(o, t, err));
     t->schedule = (brim_schedule){.kind = (brim_schedule_kind)brim_options_choice(o, "schedule"),
                                   .lr = brim_options_float(o, "lr"),
                                   .warmup_epochs = brim_options_float(o, "warmup"),
                                   .min_factor = brim_options_float(o, "min-lr"),
                                   .step_epochs = brim_options_float(o, "step-epochs"),
                                   .gamma = brim_options_float(o, "gamma")};
+    if (t->schedule.kind == BRIM_LR_ONECYCLE && t->schedule.warmup_epochs > 0)
+        return brim_fail(err, BRIM_EINVAL,
+                         "--warmup: one-cycle warms up by itself, over 0.3 of the run (leave "
+                         "--warmup out)");
     BRIM_TRY(apply_session(o, arena, &t->session, err));
     return apply_augment(o, t, err);
 }

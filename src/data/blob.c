@@ -104,6 +104,14 @@ brim_status brim_source_load(brim_source *s, const char *path, uint32_t *blob, b
     if (b.n >= 2 && b.at[0] == 0x1f && b.at[1] == 0x8b) {
         munmap(b.at, b.n);
         BRIM_TRY(unpack(path, b.n, &b, err));
+        s->unpacked += b.n;
+        if (s->max_unpacked && s->unpacked > s->max_unpacked) {
+            free(b.at);
+            return brim_fail(err, BRIM_EMEMCAP,
+                             "memory: %s unpacked is more than the cap leaves (raise --memory, or "
+                             "unpack it on disk)",
+                             path);
+        }
     }
     b.path = brim_arena_strdup(&s->arena, path);
     return keep(s, b, blob, err);

@@ -289,6 +289,7 @@ brim_status brim_dataset_open(const char *path, const brim_dataset_opts *opts, b
     brim_dataset *d = brim_calloc(1, sizeof *d);
     if (!d) return brim_fail(err, BRIM_ENOMEM, "%s: out of memory", path);
     brim_arena_init(&d->src.arena);
+    d->src.max_unpacked = opts->max_bytes;
     brim_status st = open_set(d, path, opts, err);
     if (st == BRIM_OK)
         *out = d;

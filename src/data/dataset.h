@@ -28,12 +28,13 @@ typedef struct brim_dataset_opts {
     const char *const *class_names; /* expected order of classes (from a checkpoint), or NULL */
     int n_class_names;
     const char *names_of; /* whose those are, for messages; NULL: "the model" */
+    size_t max_bytes;     /* unpacked archives may take no more; 0: any */
     bool allow_empty;     /* a class folder without images is no error; brim_dataset_empty_folder */
 } brim_dataset_opts;
 
-/* Errors: BRIM_ENOTFOUND, BRIM_EFORMAT, BRIM_EIO, BRIM_EINVAL, BRIM_ENOMEM; *out is NULL then. An
- * empty set, an empty class folder outside of validation or a class unknown to class_names is an
- * error that names it. */
+/* Errors: BRIM_EMEMCAP for max_bytes, BRIM_ENOTFOUND, BRIM_EFORMAT, BRIM_EIO, BRIM_EINVAL,
+ * BRIM_ENOMEM; *out is NULL then. An empty set, an empty class folder outside of validation or a
+ * class unknown to class_names is an error that names it. */
 brim_status brim_dataset_open(const char *path, const brim_dataset_opts *opts, brim_dataset **out,
                               brim_error *err);
 void brim_dataset_free(brim_dataset *d); /* accepts NULL */

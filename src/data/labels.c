@@ -279,7 +279,7 @@ static brim_status match_names(brim_dataset *d, const char *path, const brim_dat
             if (!strcmp(d->name[k], o->class_names[m])) to[k] = m;
         if (to[k] < 0)
             return brim_fail(
-                err, BRIM_EINVAL, "%s: class \"%s\" is not among the %d of %s (\"%s\", ...%s)",
+                err, BRIM_EFORMAT, "%s: class \"%s\" is not among the %d of %s (\"%s\", ...%s)",
                 path, d->name[k], o->n_class_names, o->names_of ? o->names_of : "the model",
                 o->n_class_names ? o->class_names[0] : "",
                 nameless(o) ? "; give its training data names: a file classes.txt beside them, "

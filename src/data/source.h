@@ -41,6 +41,7 @@ typedef struct brim_source {
     BRIM_VEC(brim_item) items;
     BRIM_VEC(brim_blob) blobs;
     BRIM_VEC(const char *) empty;   /* folders in which there is no image, as items' names */
+    size_t unpacked, max_unpacked;  /* bytes; 0: no limit */
     const char *root;               /* folder sources: what item names are relative to */
     BRIM_VEC(brim_ignored) ignored; /* files that are no images */
 } brim_source;

@@ -2,15 +2,15 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/str.h"
-#include "data/cache.h"
 #include "train/run_folder.h"
+#include "train/sets.h"
 #include "train/signature.h"
 
 #include <math.h>
 #include <stdarg.h>
 #include <string.h>
 
-enum { RING = 2, NAN_STEPS = 5, CACHE_BYTES = 256 << 20, CACHE_SHARE = 8 };
+enum { RING = 2, NAN_STEPS = 5 };
 
 void brim_train_opts_init(brim_train_opts *o)
 {
@@ -46,9 +46,9 @@ typedef struct trainer {
     brim_position at;
     bool saved; /* the run folder has a state to resume from */
     brim_str signature;
-    int64_t micro, accumulation;         /* rows of a micro-batch; micro-batches an update */
-    int64_t per_epoch, steps;            /* updates */
-    size_t cache_bytes, val_cache_bytes; /* decoded images that the pipelines keep */
+    int64_t micro, accumulation; /* rows of a micro-batch; micro-batches an update */
+    int64_t per_epoch, steps;    /* updates */
+    brim_sets_bytes sets_memory;
     brim_micro *window;
     brim_feed (*feeds)[5];
     const brim_batch **batch;
@@ -69,30 +69,19 @@ static void note(const trainer *t, const char *fmt, ...)
     t->ev->note(t->ev->user, text);
 }
 
-static bool has_own_split(const brim_train_opts *o)
+/* What the weights were trained with: as their file says, else as published for the model. */
+static brim_status normalisation_of(const char *init, const brim_model_info *info, bool rgb,
+                                    double mean[3], double std[3], bool *known, brim_error *err)
 {
-    return o->val_data != NULL;
-}
-
-static brim_status open_sets(trainer *t, brim_error *err)
-{
-    const brim_train_opts *o = t->o;
-    brim_dataset_opts d = {.split = BRIM_SPLIT_TRAIN,
-                           .val_fraction = has_own_split(o) ? 0 : o->val_fraction,
-                           .seed = o->session.seed};
-    BRIM_TRY(brim_dataset_open(o->data, &d, &t->train, err));
-    const char **names = brim_malloc(sizeof *names * (size_t)brim_dataset_classes(t->train));
-    if (!names) return brim_fail(err, BRIM_ENOMEM, "%s: out of memory", o->data);
-    d.n_class_names = brim_dataset_classes(t->train);
-    for (int k = 0; k < d.n_class_names; k++) names[k] = brim_dataset_class_name(t->train, k);
-    d.class_names = names;
-    d.names_of = "the training images";
-    d.split = has_own_split(o) ? BRIM_SPLIT_ALL : BRIM_SPLIT_VAL;
-    brim_status st = BRIM_OK;
-    if (has_own_split(o) || o->val_fraction > 0)
-        st = brim_dataset_open(has_own_split(o) ? o->val_data : o->data, &d, &t->val, err);
-    free(names);
-    return st;
+    brim_model_card card;
+    BRIM_TRY(brim_model_card_read(init, &card, err));
+    *known = card.normalised || rgb;
+    for (int k = 0; k < 3; k++) {
+        mean[k] = card.normalised ? card.mean[k] : (double)info->mean[k];
+        std[k] = card.normalised ? card.std[k] : (double)info->std[k];
+    }
+    brim_model_card_release(&card);
+    return BRIM_OK;
 }
 
 /* Image size, channels and normalisation: what is given, else the model's and the set's own. */
@@ -114,11 +103,12 @@ static brim_status choose_input(trainer *t, brim_error *err)
                           .mixed = o->augment.mixup > 0 || o->augment.cutmix > 0};
     brim_classifier *c = &t->classifier;
     double mean[3], std[3];
+    bool known = o->mean_given;
     if (o->mean_given)
         for (int k = 0; k < 3; k++) mean[k] = o->mean[k], std[k] = o->std[k];
     else if (o->init)
-        for (int k = 0; k < 3; k++) mean[k] = (double)info->mean[k], std[k] = (double)info->std[k];
-    else
+        BRIM_TRY(normalisation_of(o->init, info, c->model.channels == 3, mean, std, &known, err));
+    if (!known)
         BRIM_TRY(brim_dataset_statistics(t->train, c->model.width, c->model.height,
                                          c->model.channels, 1000, o->workers, mean, std, err));
     for (int k = 0; k < 3; k++) {
@@ -126,16 +116,6 @@ static brim_status choose_input(trainer *t, brim_error *err)
         c->std[k] = std[k] > 1e-4 ? (float)std[k] : 1;
     }
     return BRIM_OK;
-}
-
-/* Memory for decoded images: what the sets need, at most an eighth of a cap. */
-static void choose_caches(trainer *t)
-{
-    size_t limit = CACHE_BYTES, cap = t->o->session.memory_cap_bytes;
-    int channels = t->classifier.model.channels;
-    if (cap && cap / CACHE_SHARE < limit) limit = cap / CACHE_SHARE;
-    t->cache_bytes = brim_cache_need(t->train, channels, limit);
-    if (t->val) t->val_cache_bytes = brim_cache_need(t->val, channels, limit - t->cache_bytes);
 }
 
 static brim_status make_session(trainer *t, brim_error *err)
@@ -153,9 +133,8 @@ static brim_status make_session(trainer *t, brim_error *err)
     so->train_samples = n;
     so->input_bytes = (size_t)(m->width * m->height * m->channels) + 24;
     so->input_ring = 2 * RING;
-    choose_caches(t);
-    so->extra_bytes = t->cache_bytes + t->val_cache_bytes + brim_dataset_memory_bytes(t->train) +
-                      (t->val ? brim_dataset_memory_bytes(t->val) : 0);
+    t->sets_memory = brim_sets_memory(t->train, t->val, m->channels, so->memory_cap_bytes);
+    so->extra_bytes = t->sets_memory.bytes;
     BRIM_TRY(brim_session_new(brim_classifier_build, &t->classifier, so, &t->s, err));
     const brim_plan *p = brim_session_plan(t->s);
     t->micro = p->micro_batch;
@@ -184,12 +163,12 @@ static brim_status make_pipelines(trainer *t, brim_error *err)
                              .seed = t->session_opts.seed,
                              .threads = t->o->workers,
                              .ring = (int)t->accumulation + RING,
-                             .cache_bytes = t->cache_bytes};
+                             .cache_bytes = t->sets_memory.train_cache};
     BRIM_TRY(brim_pipeline_new(t->train, &po, &t->pipe, err));
     if (!t->val) return BRIM_OK;
     po.shuffle = false;
     po.ring = RING;
-    po.cache_bytes = t->val_cache_bytes;
+    po.cache_bytes = t->sets_memory.val_cache;
     po.augment = (brim_augment){.crop_ratio = t->o->augment.crop_ratio};
     return brim_pipeline_new(t->val, &po, &t->val_pipe, err);
 }
@@ -343,10 +322,19 @@ static brim_status save_state(trainer *t, brim_error *err)
     return BRIM_OK;
 }
 
+/* Averaged weights are what is evaluated, and what is saved to be used. */
+static brim_status save_model(trainer *t, bool best, brim_error *err)
+{
+    BRIM_TRY(brim_session_swap_ema(t->s, err));
+    brim_status st = brim_run_save_model(&t->run, t->s, t->o, &t->classifier, t->train, best, err);
+    brim_status back = brim_session_swap_ema(t->s, st == BRIM_OK ? err : NULL);
+    return st == BRIM_OK ? back : st;
+}
+
 static brim_status interrupted(trainer *t, brim_error *err)
 {
-    BRIM_TRY(brim_run_save_model(&t->run, t->s, t->o, &t->classifier, t->train, false, err));
     BRIM_TRY(save_state(t, err));
+    BRIM_TRY(save_model(t, false, err));
     return brim_fail(err, BRIM_EINTERRUPTED,
                      "training: stopped at update %lld of %lld, saved in %s", (long long)t->at.step,
                      (long long)t->steps, t->run.path);
@@ -418,10 +406,8 @@ static brim_status end_epoch(trainer *t, brim_error *err)
     /* A limit of steps may lie inside the epoch: a resumed run with a higher one completes it.
      * Below the limit the epoch has run out of images, whatever the count of updates says. */
     if (t->at.step < t->steps || t->at.step == (t->at.epoch + 1) * t->per_epoch) next_epoch(&t->at);
-    if (st == BRIM_OK) st = brim_session_swap_ema(t->s, err);
-    if (st == BRIM_OK)
-        st = brim_run_save_model(&t->run, t->s, t->o, &t->classifier, t->train, best, err);
-    if (st == BRIM_OK) st = brim_session_swap_ema(t->s, err);
+    if (st == BRIM_OK) st = save_model(t, best, err);
+    if (st == BRIM_OK && t->val) st = brim_run_save_confusion(&t->run, t->train, &eval, err);
     if (st == BRIM_OK) st = save_state(t, err);
     if (st == BRIM_OK && t->ev->epoch) t->ev->epoch(t->ev->user, &r);
     brim_eval_result_release(&eval);
@@ -461,7 +447,7 @@ static brim_status run(trainer *t, brim_error *err)
 static brim_status prepare(trainer *t, brim_error *err)
 {
     BRIM_TRY(brim_run_open(&t->run, t->o, err));
-    BRIM_TRY(open_sets(t, err));
+    BRIM_TRY(brim_sets_open(t->o, &t->train, &t->val, err));
     BRIM_TRY(choose_input(t, err));
     BRIM_TRY(make_session(t, err));
     BRIM_TRY(make_pipelines(t, err));

@@ -219,6 +219,39 @@ brim_status brim_run_save_model(const brim_run_folder *r, brim_session *s, const
     return st;
 }
 
+/* A field of CSV: in quotes, which are doubled inside (RFC 4180). */
+static void add_field(brim_str *out, const char *text)
+{
+    brim_str_add(out, "\"");
+    for (; *text; text++) brim_str_add_n(out, *text == '"' ? "\"\"" : text, *text == '"' ? 2 : 1);
+    brim_str_add(out, "\"");
+}
+
+brim_status brim_run_save_confusion(const brim_run_folder *r, const brim_dataset *d,
+                                    const brim_eval_result *e, brim_error *err)
+{
+    brim_str out = {0};
+    add_field(&out, "true \\ predicted");
+    for (int k = 0; k < e->classes; k++) {
+        brim_str_add(&out, ",");
+        add_field(&out, brim_dataset_class_name(d, k));
+    }
+    brim_str_add(&out, "\n");
+    for (int y = 0; y < e->classes; y++) {
+        add_field(&out, brim_dataset_class_name(d, y));
+        for (int k = 0; k < e->classes; k++)
+            brim_str_printf(&out, ",%lld", (long long)e->confusion[(int64_t)y * e->classes + k]);
+        brim_str_add(&out, "\n");
+    }
+    char *path = in_folder(r->path, "confusion.csv");
+    brim_status st = path && !out.failed
+                         ? brim_file_save(path, out.at, out.n, err)
+                         : brim_fail(err, BRIM_ENOMEM, "%s: out of memory", r->path);
+    free(path);
+    brim_str_free(&out);
+    return st;
+}
+
 brim_status brim_run_save_state(const brim_run_folder *r, const brim_session *s,
                                 const brim_position *p, const char *signature, brim_error *err)
 {

@@ -46,6 +46,9 @@ brim_status brim_run_log_epoch(brim_run_folder *r, const brim_epoch_report *e, i
 brim_status brim_run_save_model(const brim_run_folder *r, brim_session *s, const brim_train_opts *o,
                                 const brim_classifier *c, const brim_dataset *d, bool best,
                                 brim_error *err);
+/* Writes confusion.csv: a line and a column a class of `d`, true by predicted. */
+brim_status brim_run_save_confusion(const brim_run_folder *r, const brim_dataset *d,
+                                    const brim_eval_result *e, brim_error *err);
 brim_status brim_run_save_state(const brim_run_folder *r, const brim_session *s,
                                 const brim_position *p, const char *signature, brim_error *err);
 /* Loads state.safetensors; a signature that differs is an error that says what changed. */

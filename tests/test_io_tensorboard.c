@@ -1,4 +1,5 @@
 /* Event files, read back by an independent reader of records. */
+#include "event_file.h"
 #include "io/file.h"
 #include "io/tensorboard.h"
 #include "tests.h"
@@ -41,33 +42,6 @@ static void crc_known_answers(void **state)
     assert_int_equal(brim_crc32c("", 0), 0);
 }
 
-static uint64_t le(const unsigned char *p, int n)
-{
-    uint64_t x = 0;
-    while (n--) x = x << 8 | p[n];
-    return x;
-}
-
-static uint32_t unmask(uint32_t masked)
-{
-    uint32_t r = masked - 0xa282ead8u;
-    return r >> 17 | r << 15;
-}
-
-/* The next record of a buffer; checks both sums. */
-static const unsigned char *record(const unsigned char **p, const unsigned char *end, size_t *n)
-{
-    if (*p == end) return NULL;
-    assert_true(end - *p >= 16);
-    *n = le(*p, 8);
-    assert_true(*n <= (size_t)(end - *p) - 16);
-    assert_int_equal(unmask((uint32_t)le(*p + 8, 4)), brim_crc32c(*p, 8));
-    const unsigned char *body = *p + 12;
-    assert_int_equal(unmask((uint32_t)le(body + *n, 4)), brim_crc32c(body, *n));
-    *p = body + *n + 4;
-    return body;
-}
-
 /* All records of all files of the folder; the last one into *last. */
 static int count_records(unsigned char last[256], size_t *last_n, int *files)
 {
@@ -81,7 +55,7 @@ static int count_records(unsigned char last[256], size_t *last_n, int *files)
         snprintf(path, sizeof path, "%s/%s", dir, e->d_name);
         assert_int_equal(brim_file_read(path, 1 << 24, &text, &n, NULL), BRIM_OK);
         const unsigned char *p = (unsigned char *)text, *end = p + n, *body;
-        while ((body = record(&p, end, &len))) {
+        while ((body = event_record(&p, end, &len))) {
             records++;
             assert_true(len <= 256);
             memcpy(last, body, len);

@@ -4,35 +4,7 @@
 set -u
 brim=$1
 digits=$2/examples/digits
-dir=$(mktemp -d)
-trap 'rm -rf "$dir"' EXIT
-failed=0
-
-check() { # NAME COMMAND...: the command must succeed
-    local name=$1 out=
-    shift
-    [ "$1" = grep ] || [ "$1" = test ] || [ "$1" = cmp ] || out=said
-    if "$@" > "$dir/${out:-out}" 2>&1; then echo "ok    $name"; else
-        echo "FAIL  $name"
-        head -5 "$dir/${out:-out}"
-        failed=1
-    fi
-}
-
-# NAME STATUS PATTERN COMMAND...: ends with STATUS and exactly one line on stderr, which matches.
-refuses() {
-    local name=$1 want=$2 pattern=$3
-    shift 3
-    "$@" > "$dir/out" 2> "$dir/err" < /dev/null
-    local got=$?
-    if [ $got -eq "$want" ] && [ "$(wc -l < "$dir/err")" -eq 1 ] && grep -Eq "^brim: .*$pattern" "$dir/err"; then
-        echo "ok    $name"
-    else
-        echo "FAIL  $name: status $got (wants $want), stderr:"
-        head -5 "$dir/err"
-        failed=1
-    fi
-}
+. "$(dirname "$0")/cli_common.sh"
 
 sum_of() { # FILE TENSOR: a checksum of its bytes
     local at head

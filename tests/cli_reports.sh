@@ -129,6 +129,8 @@ refuses "eval with a class that the model does not know" 1 "dog" "$brim" eval --
     --weights "$dir/names/last.safetensors"
 refuses "eval with more classes than the model has" 1 "class" "$brim" eval --data "$digits" \
     --weights "$dir/names/last.safetensors"
+refuses "validation with a class that training does not have" 1 "dog" learn x --quiet --val-data "$dir/more"
+check "nothing is left of it" test ! -e "$dir/x/last.safetensors"
 read -r at _ < <(tensor_place "$weights" layer1.0.conv1.weight)
 cp "$weights" "$dir/nan.safetensors"
 printf '\0\0\300\177' | dd of="$dir/nan.safetensors" bs=1 seek=$((at + 8)) conv=notrunc status=none

@@ -6,6 +6,7 @@
 #include "data_files.h"
 #include "tests.h"
 
+#include <math.h>
 #include <png.h>
 #include <stdio.h>
 #include <string.h>
@@ -424,6 +425,69 @@ static void shuffles_anew_in_every_epoch(void **state)
     for (int i = 0; i < PHOTOS; i++) assert_int_equal(order[0][i], i);
 }
 
+/* ---- statistics ---- */
+
+static void check_statistics(const brim_dataset *d, int size, int channels, const double mean[3],
+                             const double std[3])
+{
+    for (int threads = 0; threads < 3; threads += 2) {
+        double m[3], s[3];
+        brim_error err = {0};
+        if (brim_dataset_statistics(d, size, size, channels, 0, threads, m, s, &err) != BRIM_OK)
+            fail_msg("%s", err.text);
+        for (int c = 0; c < 3; c++)
+            if (fabs(m[c] - mean[c]) > 1e-9 || fabs(s[c] - std[c]) > 1e-9)
+                fail_msg("channel %d: mean %.9g, deviation %.9g", c, m[c], s[c]);
+    }
+}
+
+/* Grey: four times 0, four times 1, twice 0.2 and twice 0.8; their mean square is 5.36 / 12. One
+ * channel stands for all three. */
+static void measures_grey_images(void **state)
+{
+    static const uint8_t pixels[] = {0, 0, 0, 0, 255, 255, 255, 255, 51, 204, 204, 51};
+    bytes b = idx_make(3, (uint32_t[]){3, 2, 2}, pixels);
+    files_write_bytes("grey-images-idx3-ubyte", &b);
+    b = idx_make(1, (uint32_t[]){3}, (const uint8_t[]){0, 1, 0});
+    files_write_bytes("grey-labels-idx1-ubyte", &b);
+    brim_dataset *d = open_set(files_path("grey-images-idx3-ubyte"));
+    double s = sqrt(5.36 / 12 - 0.25);
+    check_statistics(d, 2, 1, (double[]){0.5, 0.5, 0.5}, (double[]){s, s, s});
+    check_statistics(d, 2, 3, (double[]){0.5, 0.5, 0.5}, (double[]){s, s, s});
+    brim_dataset_free(d);
+}
+
+/* Red is 0 or 1, green always 0.2, blue 0.4 or 0.8. */
+static void measures_each_channel(void **state)
+{
+    static const uint8_t value[2][3] = {{0, 51, 102}, {255, 51, 204}};
+    bytes b = {0};
+    for (int i = 0; i < 40; i++) {
+        uint8_t record[3073] = {(uint8_t)(i % 10)};
+        for (int c = 0; c < 3; c++) memset(record + 1 + 1024 * c, value[i % 2][c], 1024);
+        bytes_add(&b, record, sizeof record);
+    }
+    files_write_bytes("flat.bin", &b);
+    brim_dataset *d = open_set(files_path("flat.bin"));
+    check_statistics(d, 32, 3, (double[]){0.5, 0.2, 0.6}, (double[]){0.5, 0, 0.2});
+    check_statistics(d, 8, 3, (double[]){0.5, 0.2, 0.6}, (double[]){0.5, 0, 0.2});
+    brim_dataset_free(d);
+}
+
+/* A damaged image, which the batch holds as black, does not count. */
+static void measures_no_damaged_image(void **state)
+{
+    uint8_t pixels[4 * 4 * 3];
+    memset(pixels, 51, sizeof pixels);
+    bytes b = png_make(pixels, 4, 4, PNG_COLOR_TYPE_RGB, 8, 0);
+    files_write("flaws/a/1.png", b.at, b.n);
+    files_write("flaws/b/2.png", b.at, b.n / 2);
+    bytes_free(&b);
+    brim_dataset *d = open_set(files_path("flaws"));
+    check_statistics(d, 4, 3, (double[]){0.2, 0.2, 0.2}, (double[]){0, 0, 0});
+    brim_dataset_free(d);
+}
+
 /* ---- ends ---- */
 
 static void frees_while_workers_are_busy(void **state)
@@ -473,6 +537,9 @@ int main(void)
         cmocka_unit_test(survives_allocation_failures),
         cmocka_unit_test(gives_the_same_bits_with_a_cache),
         cmocka_unit_test(shuffles_anew_in_every_epoch),
+        cmocka_unit_test(measures_grey_images),
+        cmocka_unit_test(measures_each_channel),
+        cmocka_unit_test(measures_no_damaged_image),
         cmocka_unit_test(frees_while_workers_are_busy),
         cmocka_unit_test(refuses_more_batches_than_the_ring_has),
     };

@@ -43,6 +43,31 @@ check "resume after kill -9" train killed "${fp16[@]}" \
     --save-every 5 --resume
 check "same bits after kill -9" cmp "$dir/straight/last.safetensors" "$dir/killed/last.safetensors"
 
+# Struck five times in a row: first somewhere behind its first checkpoint, then wherever it then is,
+# be it reading, computing or in the middle of a checkpoint.
+struck=0 resume=
+for ((k = 0; k < 5; k++)); do
+    "$brim" train "${common[@]}" --out "$dir/struck" "${fp16[@]}" --save-every 2 $resume > /dev/null 2>&1 &
+    victim=$!
+    for ((i = 0; i < 400; i++)); do
+        [ -e "$dir/struck/state.safetensors" ] && break
+        sleep 0.02
+    done
+    resume=--resume
+    sleep 0.$(printf %03d $((RANDOM % 120 + 50)))
+    kill -9 $victim 2> /dev/null
+    wait $victim 2> /dev/null
+    [ $? -eq 137 ] && struck=$((struck + 1))
+done
+check "killed five times" test $struck -eq 5
+check "resume after all that" train struck "${fp16[@]}" --resume
+check "the same bits" cmp "$dir/straight/last.safetensors" "$dir/struck/last.safetensors"
+check "the same state" cmp "$dir/straight/state.safetensors" "$dir/struck/state.safetensors"
+
+for out in two also-two; do check "train with two threads" train $out --steps 30 --dropout 0.1 --threads 2; done
+check "same bits with two threads" cmp "$dir/two/last.safetensors" "$dir/also-two/last.safetensors"
+check "same state with two threads" cmp "$dir/two/state.safetensors" "$dir/also-two/state.safetensors"
+
 "$brim" train "${common[@]}" --out "$dir/stopped" "${fp16[@]}" > "$dir/stopped.out" 2>&1 &
 victim=$!
 for ((i = 0; i < 400; i++)); do
@@ -73,6 +98,8 @@ check "same bits after it" cmp "$dir/straight/last.safetensors" "$dir/hung/last.
 losses() { sed -n 's/.*\("step":[0-9]*\).*\("loss":[^,]*,"top1":[^,]*\),.*/\1 \2/p' "$1"; }
 check "metrics have the losses of the whole run" test "$(losses "$dir/killed/metrics.jsonl")" = \
     "$(losses "$dir/straight/metrics.jsonl")"
+check "metrics of the run struck five times, too" test "$(losses "$dir/struck/metrics.jsonl")" = \
+    "$(losses "$dir/straight/metrics.jsonl")"
 check "metrics have one line an update logged" test "$(grep -c '"lr"' "$dir/killed/metrics.jsonl")" -eq \
     "$(grep -c '"lr"' "$dir/straight/metrics.jsonl")"
 
@@ -84,8 +111,11 @@ cp -r "$dir/parts" "$dir/odd-epoch"
 LC_ALL=C sed -i 's/"brim.position":"10 0 /"brim.position":"10 1 /' "$dir/odd-epoch/state.safetensors"
 check "an update in another epoch than its number says" timeout 60 "$brim" train "${common[@]}" \
     --out "$dir/odd-epoch" "${steps[@]}" --steps 30 --resume
+# What a killed run logged behind its last checkpoint, the last line cut off.
+printf '%s\n%s' '{"step":20,"epoch":1,"loss":9,"top1":0,"lr":0.1}' '{"step":21,"epo' >> "$dir/parts/metrics.jsonl"
 check "20 more" train parts "${steps[@]}" --steps 30 --resume
 check "same bits in parts" cmp "$dir/whole/last.safetensors" "$dir/parts/last.safetensors"
+check "each update is logged once" test "$(losses "$dir/parts/metrics.jsonl")" = "$(losses "$dir/whole/metrics.jsonl")"
 
 # The configuration that was saved starts the same run.
 check "train from config.yaml" "$brim" train --config "$dir/straight/config.yaml" --out "$dir/config"

@@ -121,6 +121,15 @@ table "$dir/said" > "$dir/table"
 check "each by the name of its folder" awk '{ split($1, part, "/"); n = split($1, part, "/")
     if ($2 != part[n - 1]) exit 1 } END { exit NR != 9 }' "$dir/table"
 
+# A tenth that is damaged is no image of an evaluation.
+cp -r "$dir/set" "$dir/flawed"
+head -c 60 "$digits/samples/0.png" > "$dir/flawed/ant/0.png"
+check "eval with a damaged image" "$brim" eval --data "$dir/flawed" --weights "$dir/names/last.safetensors" --json
+sed -n '/^{/p' "$dir/said" > "$dir/flaw"
+for known in images=9 damaged=1 top1=1; do
+    check "$known" test "$(number "${known%=*}" "$dir/flaw")" = "${known#*=}"
+done
+
 # ---- what does not fit together ----
 
 cp -r "$dir/set" "$dir/more"

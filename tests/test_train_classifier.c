@@ -196,8 +196,8 @@ static void an_evaluation_adds_up(void **state)
                                  .channels = 1,
                                  .ring = 2,
                                  .augment = {.crop_ratio = 1}};
-        brim_session *s;
-        brim_pipeline *p;
+        brim_session *s = NULL;
+        brim_pipeline *p = NULL;
         brim_eval_result r;
         brim_error err = {0};
         brim_session_opts_init(&so);

@@ -1,6 +1,7 @@
 /* The CPU backend's own kernels, every instruction set that this processor has, against the
  * operators' references: their cases and larger shapes, all types, both layouts, in place where
  * that is allowed. And the elementary functions' errors in units in the last place. */
+#include "backend/backend.h"
 #include "backend/cpu/cpu.h"
 #include "backend/cpu/kernels/kernels.h"
 #include "backend/reference.h"
@@ -150,7 +151,7 @@ enum { MAX_IN = 64 };
 static bool run_impl(const trial *t, const brim_node *n, const brim_tensor *in,
                      const brim_tensor *want, const brim_tensor *want_in, int alias)
 {
-    const brim_impl *impl = brim_cpu_choose(n, NULL);
+    const brim_impl *impl = brim_choose(&brim_backend_cpu, n, NULL);
     brim_tensor my_in[MAX_IN] = {0}, out[BRIM_BODY_MAX_OUT] = {0};
     bool used[BRIM_BODY_MAX_OUT];
     bool own_kernel = !strncmp(impl->name, "brim.", 5); /* not a library, not the reference */

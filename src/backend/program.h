@@ -6,6 +6,12 @@
 #include "backend/memplan.h"
 #include "backend/store.h"
 
+/* What an input is copied from before a run, where the device has its own memory. */
+typedef struct brim_feed_slot {
+    const brim_value *value;
+    const void *host;
+} brim_feed_slot;
+
 typedef struct brim_program {
     const brim_backend *backend;
     brim_graph *graph; /* owned */
@@ -13,8 +19,11 @@ typedef struct brim_program {
     int n_steps;
     brim_memplan plan;
     size_t state_bytes; /* memory that implementations hold outside the arena */
-    brim_arena arena;   /* tensors of the steps */
-    int64_t *step_ns;   /* time per step summed over runs while profiling; NULL: off */
+    char *base;         /* of the step's arena, once bound */
+    brim_feed_slot *feed;
+    int n_feeds;
+    brim_arena arena; /* tensors of the steps */
+    int64_t *step_ns; /* time per step summed over runs while profiling; NULL: off */
     int64_t profiled_runs;
 } brim_program;
 

@@ -56,6 +56,7 @@ brim_status brim_classify_start(brim_classify *c, const brim_options *o, int64_t
     so.inference = true;
     so.batch = brim_options_int(o, "batch");
     if (so.batch > images) so.batch = images > 0 ? images : 1;
+    so.device = brim_options_text(o, "device");
     so.precision = brim_precision_at(brim_options_choice(o, "precision"));
     so.threads = (int)brim_options_int(o, "threads");
     BRIM_TRY(brim_session_new(brim_classifier_build, &c->classifier, &so, &c->session, err));

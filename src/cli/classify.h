@@ -40,6 +40,11 @@ typedef struct brim_classify {
          .min = 1,                                                                                 \
          .max = 1e5,                                                                               \
          .help = "Images at once; fewer when the set is smaller"},                                 \
+        {.name = "device",                                                                         \
+         .type = BRIM_OPTION_CHOICE,                                                               \
+         .words = "cpu|cuda",                                                                      \
+         .value = "cpu",                                                                           \
+         .help = "Where to compute"},                                                              \
         {.name = "precision",                                                                      \
          .type = BRIM_OPTION_CHOICE,                                                               \
          .words = "fp32|bf16|fp16|auto",                                                           \

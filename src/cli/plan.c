@@ -74,7 +74,7 @@ static const brim_option options[] = {{.group = "Data",
                                       {.group = "Machine",
                                        .name = "device",
                                        .type = BRIM_OPTION_CHOICE,
-                                       .words = "cpu",
+                                       .words = "cpu|cuda",
                                        .value = "cpu",
                                        .help = "Where to compute"},
                                       {.name = "precision",
@@ -148,6 +148,7 @@ static brim_status make(const brim_options *o, brim_arena *arena, brim_plan *pla
                          .std = {1, 1, 1}};
     brim_session_opts so;
     brim_session_opts_init(&so);
+    so.device = brim_options_text(o, "device");
     so.precision = brim_precision_at(brim_options_choice(o, "precision"));
     so.batch = brim_options_int(o, "batch");
     so.micro_batch = brim_options_int(o, "micro-batch");

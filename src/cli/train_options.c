@@ -213,7 +213,7 @@ const brim_option brim_train_option_table[] = {
     {.group = "Machine",
      .name = "device",
      CHOICE,
-     .words = "cpu",
+     .words = "cpu|cuda",
      .value = "cpu",
      .help = "Where to compute"},
     {.name = "precision",

@@ -16,8 +16,8 @@
     X(MUL, 2, "{a} * {b}")                                                                         \
     X(DIV, 2, "{a} / {b}")                                                                         \
     X(FMA, 3, "{a} * {b} + {c}")                                                                   \
-    X(MAX, 2, "max({a}, {b})") /* NaN if either is NaN */                                          \
-    X(MIN, 2, "min({a}, {b})")                                                                     \
+    X(MAX, 2, "max_nan({a}, {b})") /* NaN if either is NaN */                                      \
+    X(MIN, 2, "min_nan({a}, {b})")                                                                 \
     X(NEG, 1, "-{a}")                                                                              \
     X(EXP, 1, "exp({a})")                                                                          \
     X(LOG, 1, "log({a})")                                                                          \

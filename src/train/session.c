@@ -297,8 +297,9 @@ static brim_status prepare(brim_build_fn build, void *user, const brim_session_o
     BRIM_TRY(check_opts(o, err));
     const brim_backend *backend = brim_backend_find(o->device ? o->device : "cpu");
     if (!backend)
-        return brim_fail(err, BRIM_EUNSUPPORTED, "device: \"%s\" is not in this build (use cpu)",
+        return brim_fail(err, BRIM_EUNSUPPORTED, "device: there is no \"%s\" (give cpu or cuda)",
                          o->device);
+    if (backend->open) BRIM_TRY(backend->open(err));
     brim_session *s = brim_calloc(1, sizeof *s);
     if (!s) return brim_fail(err, BRIM_ENOMEM, "session: out of memory");
     s->opts = *o;
@@ -317,13 +318,8 @@ static brim_status prepare(brim_build_fn build, void *user, const brim_session_o
 
 static brim_status take_memory(brim_session *s, brim_error *err)
 {
-    s->arena = s->backend->alloc(s->plan.arena_bytes);
-    if (!s->arena) {
-        char text[32];
-        return brim_fail(err, BRIM_ENOMEM, "memory: the machine cannot give %s (lower --batch%s)",
-                         brim_bytes_text(text, (double)s->plan.arena_bytes),
-                         s->opts.inference ? "" : ", or set --memory to what it has");
-    }
+    s->arena = s->backend->alloc(s->plan.arena_bytes, err);
+    if (!s->arena) return BRIM_ENOMEM;
     brim_store_bind(&s->store, s->arena);
     char *temps = (char *)s->arena + s->store.bytes;
     brim_program *all[] = {s->train, s->tail, s->update, s->eval};
@@ -337,7 +333,8 @@ static brim_status take_memory(brim_session *s, brim_error *err)
     const brim_entry *e = brim_store_find(&s->store, "scaler");
     float scaler[BRIM_SCALER_COUNT] = {
         [BRIM_SCALER_SCALE] = fixed_scale(&s->opts) ? 1 : (float)s->opts.optimizer.scale_init};
-    return e ? brim_store_write(&s->store, s->backend, e, scaler, err) : BRIM_OK;
+    if (e) BRIM_TRY(brim_store_write(&s->store, s->backend, e, scaler, err));
+    return s->backend->check ? s->backend->check(err) : BRIM_OK;
 }
 
 brim_status brim_session_new(brim_build_fn build, void *user, const brim_session_opts *o,

@@ -72,6 +72,7 @@ brim_status brim_session_step(brim_session *s, const brim_micro *micro, int n_mi
         add_scalars(s, p, m == 0);
     }
     if (s->update) brim_program_run(s->update);
+    if (s->backend->check) BRIM_TRY(s->backend->check(err));
     s->steps++;
     return BRIM_OK;
 }
@@ -84,7 +85,7 @@ brim_status brim_session_eval(brim_session *s, const brim_micro *micro, brim_err
     BRIM_TRY(feed(s->eval, micro, err));
     brim_program_run(s->eval);
     add_scalars(s, s->eval, true);
-    return BRIM_OK;
+    return s->backend->check ? s->backend->check(err) : BRIM_OK;
 }
 
 double brim_session_scalar(const brim_session *s, const char *name)

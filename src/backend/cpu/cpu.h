@@ -25,10 +25,6 @@
 BRIM_CPU_IMPLS(X)
 #undef X
 
-/* The first implementation that supports n; never NULL: the reference runs everything. Reasons of
- * those that refused are appended to `log` when it is not NULL. */
-const brim_impl *brim_cpu_choose(const brim_node *n, brim_str *log);
-
 /* What the processor can do, read once. */
 typedef struct brim_cpu_features {
     bool avx2, avx512, avx512_bf16, amx_bf16;

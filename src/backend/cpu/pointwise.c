@@ -4,30 +4,15 @@
 #include "backend/cpu/cpu.h"
 #include "backend/cpu/kernels/kernels.h"
 #include "backend/cpu/parallel.h"
+#include "backend/loops.h"
 #include "base/mem.h"
 
 #include <string.h>
 
-static bool body_of(const brim_node *n, brim_body *b)
-{
-    if (n->op == &brim_op_fused) {
-        *b = *n->body;
-        return true;
-    }
-    int in[BRIM_BODY_MAX_IN];
-    *b = (brim_body){.n_in = n->n_in, .n_out = 1};
-    for (int k = 0; k < n->n_in; k++) in[k] = brim_body_load(b, k);
-    b->out[0] = (uint8_t)(n->op->scalar ? n->op->scalar(b, n, in) : in[0]); /* broadcast_to */
-    return !b->full;
-}
-
 static bool supports(const brim_node *n, const char **why)
 {
     brim_body b;
-    bool copies = n->op == &brim_op_fused || n->op == &brim_op_broadcast_to;
-    if (!copies && !n->op->scalar) return *why = "not pointwise", false;
-    if (n->n_in > BRIM_BODY_MAX_IN || n->n_out > BRIM_BODY_MAX_OUT || !body_of(n, &b))
-        return *why = "the formula is too long", false;
+    if (!brim_pointwise_body(n, &b)) return *why = "no pointwise formula of fitting length", false;
     bool integers = false;
     for (int k = 0; k < n->n_in; k++) {
         brim_dtype t = n->in[k]->dtype;
@@ -78,57 +63,8 @@ static void place_registers(brim_interp *p)
     }
 }
 
-typedef struct loops {
-    int rank, tensors;
-    int64_t dim[BRIM_MAX_RANK];
-    int64_t stride[BRIM_MAX_RANK][BRIM_BODY_MAX_IN + BRIM_BODY_MAX_OUT];
-} loops;
-
-/* Loops over the output's dimensions, outermost first by the first output's strides; dimensions of
- * one element are gone. */
-static loops loops_of(const brim_step *s)
-{
-    const brim_shape *shape = &s->out[0].shape;
-    loops l = {.tensors = s->node->n_in + s->node->n_out};
-    int order[BRIM_MAX_RANK];
-    for (int k = 0; k < shape->rank; k++) {
-        if (shape->dim[k] == 1) continue;
-        int j = l.rank++;
-        for (; j > 0 && s->out[0].stride[order[j - 1]] < s->out[0].stride[k]; j--)
-            order[j] = order[j - 1];
-        order[j] = k;
-    }
-    for (int d = 0; d < l.rank; d++) {
-        l.dim[d] = shape->dim[order[d]];
-        for (int t = 0; t < l.tensors; t++) {
-            const brim_tensor *x = t < s->node->n_in ? &s->in[t] : &s->out[t - s->node->n_in];
-            int k = order[d] - (shape->rank - x->shape.rank);
-            l.stride[d][t] = k < 0 || x->shape.dim[k] == 1 ? 0 : x->stride[k];
-        }
-    }
-    if (!l.rank) l.dim[l.rank++] = 1;
-    return l;
-}
-
-/* Merges neighbours that are one stretch in every tensor. */
-static void merge(loops *l)
-{
-    int r = 0;
-    for (int d = 1; d < l->rank; d++) {
-        bool one = true;
-        for (int t = 0; t < l->tensors; t++) one &= l->stride[r][t] == l->stride[d][t] * l->dim[d];
-        if (one) {
-            l->dim[r] *= l->dim[d];
-        } else {
-            l->dim[++r] = l->dim[d];
-        }
-        memcpy(l->stride[r], l->stride[d], sizeof l->stride[r]);
-    }
-    l->rank = r + 1;
-}
-
 /* Mode of tensor t when the two innermost loops are run as one. */
-static bool merged_mode(const loops *l, int t, brim_operand *mode)
+static bool merged_mode(const brim_loops *l, int t, brim_operand *mode)
 {
     int64_t inner = l->stride[l->rank - 1][t], outer = l->stride[l->rank - 2][t];
     if (inner == 0 && outer == 0)
@@ -144,8 +80,7 @@ static bool merged_mode(const loops *l, int t, brim_operand *mode)
 
 static void plan_loops(brim_interp *p, const brim_step *s)
 {
-    loops l = loops_of(s);
-    merge(&l);
+    brim_loops l = brim_loops_of(s);
     int64_t c = l.dim[l.rank - 1];
     bool merged = l.rank >= 2 && c <= BRIM_INTERP_CHUNK;
     for (int t = 0; t < l.tensors && merged; t++) merged = merged_mode(&l, t, &p->mode[t]);
@@ -178,7 +113,7 @@ static brim_status prepare(brim_step *s, brim_error *err)
     if (!p) return brim_fail(err, BRIM_ENOMEM, "out of memory");
     s->state = p;
     s->state_bytes = sizeof *p;
-    body_of(s->node, &p->body);
+    brim_pointwise_body(s->node, &p->body);
     if (brim_tensor_count(&s->out[0]) > 0) plan_loops(p, s);
     place_registers(p);
     return BRIM_OK;

@@ -24,7 +24,7 @@ demo: setup
 
 test: setup
 	$(MAKE) all
-	meson test -C $(BUILD) --no-rebuild --print-errorlogs
+	meson test -C $(BUILD) --no-rebuild --print-errorlogs --no-suite nvrtc
 
 # What CI adds to the tests; CHECKS="format tsan" runs only those.
 check:

@@ -7,7 +7,7 @@ cd "$(dirname "$0")/.."
 out=build-check
 jobs=$(nproc)
 
-all=(includes headers format warnings demo asan fuzz tsan valgrind install)
+all=(includes headers format warnings demo kernels asan fuzz tsan valgrind install)
 
 # Every C file of our own.
 sources() {
@@ -46,6 +46,14 @@ check_format() { sources | xargs clang-format-14 --dry-run -Werror; }
 # The demo trains to the accuracy that it promises.
 check_demo() { make demo; }
 
+# Every CUDA kernel through NVRTC, for each generation of cards; where there is none it says so.
+check_kernels() {
+    make all
+    local status=0
+    build/tests/test_cuda_kernels || status=$?
+    [ $status = 0 ] || [ $status = 77 ]
+}
+
 # gcc's warnings are errors; in CI the folder "build" already is such a build.
 check_warnings() {
     if grep -qs -- --werror build/flags; then make all
@@ -63,7 +71,7 @@ check_asan() {
     build_asan
     ASAN_OPTIONS=detect_stack_use_after_return=1:strict_string_checks=1 \
     UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 \
-        meson test -C build-asan --no-rebuild --print-errorlogs -t 5 --no-suite accuracy
+        meson test -C build-asan --no-rebuild --print-errorlogs -t 5 --no-suite accuracy --no-suite emulated --no-suite nvrtc
 }
 
 # Each target for a few seconds from its seeds in tests/fuzz/seeds/NAME. Their files are small, so no
@@ -92,7 +100,7 @@ check_tsan() {
     CC=clang configure build-tsan --buildtype debugoptimized -Db_sanitize=thread -Db_lundef=false
     OMP_TOOL_LIBRARIES=/usr/lib/llvm-14/lib/libarcher.so \
     TSAN_OPTIONS=ignore_noninstrumented_modules=1:halt_on_error=1 \
-        meson test -C build-tsan --no-rebuild --print-errorlogs -t 10 --no-suite accuracy
+        meson test -C build-tsan --no-rebuild --print-errorlogs -t 10 --no-suite accuracy --no-suite emulated --no-suite nvrtc
 }
 
 # Reads of uninitialised memory, which ASan does not see, in the tests that are quick enough.

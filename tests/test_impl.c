@@ -1,7 +1,8 @@
-/* Every CPU implementation against the operator's reference: each case, in every element type and
- * both layouts, with ordinary and with hostile numbers, in place, with outputs that nobody reads,
- * and twice for the same bits. A failure names operator, case, implementation, type and place. */
-#include "backend/cpu/cpu.h"
+/* Every implementation of a backend ($BRIM_TEST_DEVICE, or the CPU's) against the operator's
+ * reference: each case, in every element type and both layouts, with ordinary and with hostile
+ * numbers, in place, with outputs that nobody reads, and twice for the same bits. A failure names
+ * operator, case, implementation, type and place. */
+#include "backend/backend.h"
 #include "ops/case.h"
 #include "tests.h"
 
@@ -86,6 +87,8 @@ static const struct {
                                                             .attrs = "algo=1 weight_decay=0.1",
                                                             .lo = 0.2, .hi = 2)};
 
+static const brim_backend *backend;
+
 /* A tensor with bytes of a known pattern around it. */
 typedef struct buffer {
     unsigned char *base;
@@ -167,6 +170,7 @@ typedef struct runner {
     brim_tensor in[MAX_IN], out[MAX_OUT];
     bool used[MAX_OUT];
     unsigned char *workspace;
+    void *copy[MAX_IN + MAX_OUT + 1]; /* on a device with memory of its own */
 } runner;
 
 static bool runner_open(runner *r, place *p, int unused)
@@ -190,25 +194,58 @@ static bool runner_open(runner *r, place *p, int unused)
     }
     r->workspace = aligned_alloc(64, (r->s.workspace_bytes + GUARD + 63) / 64 * 64);
     assert_non_null(r->workspace);
-    r->s.workspace = r->workspace;
     return true;
 }
 
 static void runner_close(runner *r)
 {
     if (r->s.impl->release) r->s.impl->release(&r->s);
+    for (int k = 0; k < MAX_IN + MAX_OUT + 1; k++)
+        if (r->copy[k]) backend->free(r->copy[k], 0);
     free(r->workspace);
+}
+
+/* The buffer on the device, guards and all; where its numbers begin. */
+static void *lend(runner *r, int slot, const void *base, size_t bytes)
+{
+    if (!backend->separate) return (void *)base;
+    if (!r->copy[slot]) r->copy[slot] = backend->alloc(bytes, NULL);
+    assert_non_null(r->copy[slot]);
+    backend->upload(r->copy[slot], base, bytes);
+    return r->copy[slot];
+}
+
+static void *lend_buffer(runner *r, int slot, const buffer *b)
+{
+    return (unsigned char *)lend(r, slot, b->base, b->bytes + 2 * GUARD) + GUARD;
+}
+
+static void take_back(const runner *r, int slot, void *base, size_t bytes)
+{
+    if (backend->separate && r->copy[slot]) backend->download(base, r->copy[slot], bytes);
 }
 
 /* Runs on x's buffers; output 0 takes the storage of input `alias` unless that is -1. */
 static void runner_run(runner *r, place *p, io *x, int alias)
 {
     const brim_node *n = p->n;
-    for (int k = 0; k < n->n_in; k++) r->in[k].data = n->in[k] ? x->in[k].t.data : NULL;
-    for (int k = 0; k < n->n_out; k++) r->out[k].data = r->used[k] ? x->out[k].t.data : NULL;
+    size_t workspace_bytes = r->s.workspace_bytes + GUARD;
+    brim_error err = {0};
+    memset(r->workspace, 0xFF, workspace_bytes);
+    for (int k = 0; k < n->n_in; k++)
+        r->in[k].data = n->in[k] ? lend_buffer(r, k, &x->in[k]) : NULL;
+    for (int k = 0; k < n->n_out; k++)
+        r->out[k].data = r->used[k] ? lend_buffer(r, MAX_IN + k, &x->out[k]) : NULL;
     if (alias >= 0) r->out[0].data = r->in[alias].data;
-    memset(r->workspace, 0xFF, r->s.workspace_bytes + GUARD);
+    r->s.workspace = lend(r, MAX_IN + MAX_OUT, r->workspace, workspace_bytes);
     p->impl->run(&r->s);
+    if (backend->check && backend->check(&err) != BRIM_OK) fail_msg("%s", err.text);
+    for (int k = 0; k < n->n_in; k++)
+        if (n->in[k]) take_back(r, k, x->in[k].base, x->in[k].bytes + 2 * GUARD);
+    for (int k = 0; k < n->n_out; k++)
+        if (r->used[k] && !(k == 0 && alias >= 0))
+            take_back(r, MAX_IN + k, x->out[k].base, x->out[k].bytes + 2 * GUARD);
+    take_back(r, MAX_IN + MAX_OUT, r->workspace, workspace_bytes);
     for (int k = 0; k < GUARD; k++)
         if (r->workspace[r->s.workspace_bytes + (size_t)k] != 0xFF) {
             complain(p, "writes behind its workspace");
@@ -425,16 +462,20 @@ static void reference(const place *p, const io *pristine, io *want)
     p->op->ref(p->n, in, out);
 }
 
-static void check_list(place *p, const brim_impl *list, int count, const io *pristine,
-                       const io *want)
+/* How many of the list support the node. */
+static int check_list(place *p, const brim_impl *list, int count, const io *pristine,
+                      const io *want)
 {
+    int ran = 0;
     for (int i = 0; i < count; i++) {
         const char *why = "";
         p->impl = &list[i];
         if (p->impl->op && p->impl->op != p->op) continue;
         if (p->impl->supports && !p->impl->supports(p->n, &why)) continue;
         check_impl(p, pristine, want);
+        ran++;
     }
+    return ran;
 }
 
 /* ---- variants ---- */
@@ -452,6 +493,18 @@ static bool differs(const brim_node *n, const brim_case_opts *o)
     return typed && laid_out;
 }
 
+/* Double is for gradient checks: a device need not compute in it. */
+static bool wide(const brim_node *n)
+{
+    for (int k = 0; k < n->n_in + n->n_out; k++) {
+        const brim_value *v = k < n->n_in ? n->in[k] : n->out[k - n->n_in];
+        if (v && v->dtype == BRIM_F64) return true;
+    }
+    return false;
+}
+
+static const brim_impl nothing = {.name = "-"};
+
 static void check_variant(place *p)
 {
     brim_graph *g = brim_graph_new(true);
@@ -462,9 +515,13 @@ static void check_variant(place *p)
         io_make(&pristine, p->n, NULL);
         fill(p, &pristine);
         reference(p, &pristine, &want);
-#define X(list) check_list(p, list, list##_count, &pristine, &want);
-        BRIM_CPU_IMPLS(X)
-#undef X
+        int ran = 0;
+        for (int l = 0; l < backend->n_lists; l++)
+            ran += check_list(p, backend->lists[l].at, *backend->lists[l].n, &pristine, &want);
+        if (!ran && !wide(p->n)) {
+            p->impl = &nothing;
+            complain(p, "nothing computes this");
+        }
         io_free(&pristine);
         io_free(&want);
     }
@@ -493,10 +550,18 @@ static void implementations(void **state)
 }
 
 #define BRIM_OP(name) {#name, implementations, NULL, NULL, (void *)(uintptr_t)&brim_op_##name},
-int main(void)
+int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
 #include "ops/ops.def"
     };
+    if (argc > 1) cmocka_set_test_filter(argv[1]); /* "reduce*" */
+    const char *name = getenv("BRIM_TEST_DEVICE");
+    brim_error err = {0};
+    backend = brim_backend_find(name ? name : "cpu");
+    if (!backend || (backend->open && backend->open(&err) != BRIM_OK)) {
+        fprintf(stderr, "%s: %s\n", name, err.text);
+        return 1;
+    }
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -208,7 +208,7 @@ static void runner_close(runner *r)
 /* The buffer on the device, guards and all; where its numbers begin. */
 static void *lend(runner *r, int slot, const void *base, size_t bytes)
 {
-    if (!backend->separate) return (void *)base;
+    if (!backend->device) return (void *)base;
     if (!r->copy[slot]) r->copy[slot] = backend->alloc(bytes, NULL);
     assert_non_null(r->copy[slot]);
     backend->upload(r->copy[slot], base, bytes);
@@ -222,7 +222,7 @@ static void *lend_buffer(runner *r, int slot, const buffer *b)
 
 static void take_back(const runner *r, int slot, void *base, size_t bytes)
 {
-    if (backend->separate && r->copy[slot]) backend->download(base, r->copy[slot], bytes);
+    if (backend->device && r->copy[slot]) backend->download(base, r->copy[slot], bytes);
 }
 
 /* Runs on x's buffers; output 0 takes the storage of input `alias` unless that is -1. */

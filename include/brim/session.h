@@ -101,14 +101,25 @@ typedef struct brim_micro {
     int64_t rows; /* the session's micro-batch, or its tail batch */
 } brim_micro;
 
-/* One update from n_micro micro-batches. window_weight: the sum of the sample weights in all of
- * them (the loss is divided by it). After it, scalar outputs are sums over the micro-batches. */
+/* Starts one update from n_micro micro-batches. window_weight: the sum of the sample weights in all
+ * of them (the loss is divided by it). On the CPU it is finished when this returns; on a GPU up to
+ * two runs are under way, so that it never idles. Data of the micro-batches may be reused at once.
+ * Scalar outputs, sums over the micro-batches, are those of the last finished update. */
 brim_status brim_session_step(brim_session *s, const brim_micro *micro, int n_micro,
                               double window_weight, double lr, double ema_decay, brim_error *err);
+enum { BRIM_READY_UPDATES = 4 };
+/* Updates whose results are there, of those that this session started. */
+int64_t brim_session_finished(const brim_session *s);
+/* Waits until all are. Errors: BRIM_EDEVICE. */
+brim_status brim_session_sync(brim_session *s, brim_error *err);
+/* Goes on to the next finished update that was not looked at yet, of the last BRIM_READY_UPDATES:
+ * scalars and loss scale are then its. False when there is none; without this call they are the
+ * newest's. */
+bool brim_session_next(brim_session *s);
 /* One evaluation batch of the session's micro-batch size. */
 brim_status brim_session_eval(brim_session *s, const brim_micro *micro, brim_error *err);
 
-/* A scalar output of the last step or evaluation; NaN when there is no such output. */
+/* A scalar output of the last finished update or evaluation; NaN when there is no such output. */
 double brim_session_scalar(const brim_session *s, const char *name);
 /* Any output of the last evaluation as f32, row-major; at most `max` numbers; returns the count, -1
  * if absent. */

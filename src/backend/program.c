@@ -21,16 +21,27 @@ static const brim_impl *choose(const brim_backend *b, const brim_node *n, brim_s
     return impl;
 }
 
-/* On a device of its own, inputs and constants lie behind the step's temporaries. */
-static void place_copies(brim_program *p)
+static size_t aligned(size_t bytes)
 {
-    for (size_t i = 0; p->backend->separate && i < p->graph->values.n; i++) {
+    return (bytes + BRIM_PLAN_ALIGN - 1) / BRIM_PLAN_ALIGN * BRIM_PLAN_ALIGN;
+}
+
+/* On a device of its own: where inputs lie in a slot, and constants. */
+static brim_status place_copies(brim_program *p, brim_error *err)
+{
+    if (!p->backend->device) return BRIM_OK;
+    p->feed = brim_calloc(p->graph->values.n, sizeof *p->feed);
+    if (!p->feed) return brim_fail(err, BRIM_ENOMEM, "program: out of memory");
+    for (size_t i = 0; i < p->graph->values.n; i++) {
         const brim_value *v = p->graph->values.at[i];
-        if (v->kind != BRIM_VALUE_INPUT && v->kind != BRIM_VALUE_CONST) continue;
-        p->plan.value_offset[v->id] = p->plan.bytes;
-        p->plan.bytes +=
-            (brim_value_bytes(v) + BRIM_PLAN_ALIGN - 1) / BRIM_PLAN_ALIGN * BRIM_PLAN_ALIGN;
+        size_t *end = v->kind == BRIM_VALUE_INPUT   ? &p->input_bytes
+                      : v->kind == BRIM_VALUE_CONST ? &p->const_bytes
+                                                    : NULL;
+        if (!end) continue;
+        p->plan.value_offset[v->id] = *end;
+        *end += aligned(brim_value_bytes(v));
     }
+    return BRIM_OK;
 }
 
 static brim_status make_step(brim_program *p, int i, const int *uses, brim_str *log,
@@ -79,7 +90,7 @@ brim_status brim_program_build(const brim_backend *b, brim_graph *g, brim_str *l
     }
     if (s == BRIM_OK) s = brim_memplan_make(g, p->step, true, &p->plan, err);
     free(uses);
-    if (s == BRIM_OK) place_copies(p);
+    if (s == BRIM_OK) s = place_copies(p, err);
     if (s == BRIM_OK)
         *out = p;
     else
@@ -92,60 +103,44 @@ void brim_program_free(brim_program *p)
     if (!p) return;
     for (int i = 0; i < p->n_steps; i++)
         if (p->step[i].impl && p->step[i].impl->release) p->step[i].impl->release(&p->step[i]);
+    brim_program_profile(p, false, NULL);
+    for (int k = 0; k < BRIM_SLOTS; k++)
+        if (p->recording[k]) p->backend->device->forget(p->recording[k]);
     free(p->step);
-    free(p->step_ns);
+    free(p->feed);
     brim_memplan_release(&p->plan);
     brim_arena_release(&p->arena);
     brim_graph_free(p->graph);
     free(p);
 }
 
-/* Address of a value; NULL for an INPUT, which is fed later. */
+/* Address of a value; NULL for an INPUT of host memory, which is fed later. */
 static void *address(const brim_program *p, const brim_value *v, const brim_store *store,
                      char *arena)
 {
+    size_t offset = p->plan.value_offset[v->id];
     switch (v->kind) {
-    case BRIM_VALUE_TEMP:
-        return p->plan.value_offset[v->id] == SIZE_MAX ? NULL : arena + p->plan.value_offset[v->id];
+    case BRIM_VALUE_TEMP: return offset == SIZE_MAX ? NULL : arena + offset;
     case BRIM_VALUE_PARAM:
     case BRIM_VALUE_STATE: {
         const brim_entry *e = brim_store_find(store, v->name);
         return e ? e->data : NULL;
     }
-    case BRIM_VALUE_CONST:
-        if (!p->backend->separate) return (void *)v->data;
-        break;
+    case BRIM_VALUE_CONST: return p->backend->device ? p->consts + offset : (void *)v->data;
     case BRIM_VALUE_INPUT: break;
     }
-    return p->backend->separate ? arena + p->plan.value_offset[v->id] : NULL;
+    return p->backend->device ? p->slot[0] + offset : NULL;
 }
 
-/* A place for what each input is fed with. */
-static brim_status make_feeds(brim_program *p, brim_error *err)
+void brim_program_place(brim_program *p, char *const slot[BRIM_SLOTS], char *consts)
 {
-    p->n_feeds = 0;
-    p->feed = BRIM_ARENA_ARRAY(&p->arena, brim_feed_slot, p->graph->values.n);
-    if (!p->feed) return brim_fail(err, BRIM_ENOMEM, "program: out of memory");
-    for (size_t i = 0; i < p->graph->values.n; i++) {
-        const brim_value *v = p->graph->values.at[i];
-        if (v->kind == BRIM_VALUE_INPUT) p->feed[p->n_feeds++] = (brim_feed_slot){v, NULL};
-    }
-    return BRIM_OK;
-}
-
-/* Programs share the memory behind the persistent values, so that copies are made anew each time.
- */
-static void copy_in(const brim_program *p)
-{
+    p->consts = consts;
+    for (int k = 0; k < BRIM_SLOTS; k++) p->slot[k] = slot[k];
     for (size_t i = 0; i < p->graph->values.n; i++) {
         const brim_value *v = p->graph->values.at[i];
         if (v->kind == BRIM_VALUE_CONST)
-            p->backend->upload(p->base + p->plan.value_offset[v->id], v->data, brim_value_bytes(v));
+            p->backend->upload(consts + p->plan.value_offset[v->id], v->data, brim_value_bytes(v));
     }
-    for (int k = 0; k < p->n_feeds; k++)
-        if (p->feed[k].host)
-            p->backend->upload(p->base + p->plan.value_offset[p->feed[k].value->id],
-                               p->feed[k].host, brim_value_bytes(p->feed[k].value));
 }
 
 brim_status brim_program_bind(brim_program *p, const brim_store *store, void *arena,
@@ -155,7 +150,7 @@ brim_status brim_program_bind(brim_program *p, const brim_store *store, void *ar
         brim_step *s = &p->step[i];
         for (int k = 0; k < s->node->n_in; k++) {
             const brim_value *v = s->node->in[k];
-            if (!v || (v->kind == BRIM_VALUE_INPUT && !p->backend->separate)) continue;
+            if (!v || (v->kind == BRIM_VALUE_INPUT && !p->backend->device)) continue;
             s->in[k].data = address(p, v, store, arena);
             if (!s->in[k].data)
                 return brim_fail(err, BRIM_EINVAL, "%s: %s has no memory", s->node->name, v->name);
@@ -164,27 +159,51 @@ brim_status brim_program_bind(brim_program *p, const brim_store *store, void *ar
             s->out[k].data = s->out_used[k] ? address(p, s->node->out[k], store, arena) : NULL;
         if (s->workspace_bytes) s->workspace = (char *)arena + p->plan.workspace_offset[i];
     }
-    p->base = arena;
-    return p->backend->separate ? make_feeds(p, err) : BRIM_OK;
+    return BRIM_OK;
+}
+
+/* All steps read input v from there. */
+static void read_from(brim_program *p, const brim_value *v, const void *data)
+{
+    for (int i = 0; i < p->n_steps; i++)
+        for (int k = 0; k < p->step[i].node->n_in; k++)
+            if (p->step[i].node->in[k] == v) p->step[i].in[k].data = (void *)data;
 }
 
 bool brim_program_feed(brim_program *p, const char *name, const void *data)
 {
     const brim_value *v = brim_value_find(p->graph, name);
     if (!v || v->kind != BRIM_VALUE_INPUT) return false;
-    for (int k = 0; k < p->n_feeds; k++)
-        if (p->feed[k].value == v) p->feed[k].host = data;
-    if (p->backend->separate) return true;
-    for (int i = 0; i < p->n_steps; i++)
-        for (int k = 0; k < p->step[i].node->n_in; k++)
-            if (p->step[i].node->in[k] == v) p->step[i].in[k].data = (void *)data;
+    if (p->backend->device)
+        p->feed[v->id] = data;
+    else
+        read_from(p, v, data);
     return true;
+}
+
+void brim_program_use_slot(brim_program *p, int slot)
+{
+    for (size_t i = 0; i < p->graph->values.n; i++) {
+        const brim_value *v = p->graph->values.at[i];
+        if (v->kind == BRIM_VALUE_INPUT)
+            read_from(p, v, p->slot[slot] + p->plan.value_offset[v->id]);
+    }
+}
+
+void brim_program_feed_now(brim_program *p)
+{
+    brim_program_use_slot(p, 0);
+    for (size_t i = 0; i < p->graph->values.n; i++) {
+        const brim_value *v = p->graph->values.at[i];
+        if (v->kind == BRIM_VALUE_INPUT && p->feed[v->id])
+            p->backend->upload(p->slot[0] + p->plan.value_offset[v->id], p->feed[v->id],
+                               brim_value_bytes(v));
+    }
 }
 
 void brim_program_run(brim_program *p)
 {
-    if (p->backend->separate) copy_in(p);
-    if (!p->step_ns) {
+    if (!p->step_ns || p->backend->device) {
         for (int i = 0; i < p->n_steps; i++) p->step[i].impl->run(&p->step[i]);
         return;
     }
@@ -206,10 +225,32 @@ brim_tensor brim_program_output(const brim_program *p, const char *name)
     return (brim_tensor){0};
 }
 
+static void drop_marks(brim_program *p)
+{
+    for (int i = 0; p->mark && i <= p->n_steps; i++)
+        if (p->mark[i]) p->backend->device->mark_free(p->mark[i]);
+    free(p->mark);
+    p->mark = NULL;
+}
+
+static bool make_marks(brim_program *p)
+{
+    p->mark = brim_calloc((size_t)p->n_steps + 1, sizeof *p->mark);
+    bool ok = p->mark != NULL;
+    for (int i = 0; ok && i <= p->n_steps; i++)
+        ok = (p->mark[i] = p->backend->device->mark_new()) != NULL;
+    if (!ok) drop_marks(p);
+    return ok;
+}
+
 brim_status brim_program_profile(brim_program *p, bool on, brim_error *err)
 {
     free(p->step_ns);
-    p->step_ns = on ? brim_calloc((size_t)p->n_steps, sizeof *p->step_ns) : NULL;
+    p->step_ns = NULL;
+    drop_marks(p);
     p->profiled_runs = 0;
-    return !on || p->step_ns ? BRIM_OK : brim_fail(err, BRIM_ENOMEM, "profile: out of memory");
+    if (!on) return BRIM_OK;
+    p->step_ns = brim_calloc((size_t)p->n_steps, sizeof *p->step_ns);
+    bool ok = p->step_ns && (!p->backend->device || make_marks(p));
+    return ok ? BRIM_OK : brim_fail(err, BRIM_ENOMEM, "profile: out of memory");
 }

@@ -34,6 +34,12 @@ typedef struct window_sums {
     int64_t samples, steps, step_ns, wait_ns;
 } window_sums;
 
+/* An update that was started and whose results are not there. */
+typedef struct started_update {
+    double weight, lr;
+    int64_t samples;
+} started_update;
+
 typedef struct trainer {
     const brim_train_opts *o;
     const brim_train_events *ev;
@@ -43,7 +49,9 @@ typedef struct trainer {
     brim_pipeline *pipe, *val_pipe;
     brim_session *s;
     brim_run_folder run;
-    brim_position at;
+    brim_position at; /* updates started; sums are those of the settled ones */
+    int64_t settled;  /* updates whose results are counted */
+    started_update under_way[BRIM_READY_UPDATES];
     bool saved; /* the run folder has a state to resume from */
     brim_str signature;
     int64_t micro, accumulation; /* rows of a micro-batch; micro-batches an update */
@@ -256,19 +264,19 @@ static double ema_now(const trainer *t)
     return t->o->ema_decay < warm ? t->o->ema_decay : warm;
 }
 
-static brim_status log_progress(trainer *t, bool force, double lr, brim_error *err)
+static brim_status log_progress(trainer *t, double lr, brim_error *err)
 {
     window_sums *w = &t->sums;
     brim_scaler_info sc = brim_session_scaler(t->s);
-    double seconds = (double)(w->step_ns + w->wait_ns) / 1e9,
-           n = t->at.window_weight > 0 ? t->at.window_weight : 1;
-    bool line = w->steps && (force || t->at.step % t->o->log_every == 0);
+    double seconds = (double)(w->step_ns + w->wait_ns) / 1e9;
+    double n = t->at.window_weight > 0 ? t->at.window_weight : 1;
+    bool line = t->settled == t->steps || t->settled % t->o->log_every == 0;
     double done = w->steps ? (double)w->steps : 1;
     brim_progress p = {.epoch = (int)t->at.epoch + 1,
                        .epochs = t->o->epochs,
-                       .step = t->at.step,
+                       .step = t->settled,
                        .steps = t->steps,
-                       .epoch_step = t->at.step - t->at.epoch * t->per_epoch,
+                       .epoch_step = t->settled - t->at.epoch * t->per_epoch,
                        .epoch_steps = t->per_epoch,
                        .loss = t->at.window_loss / n,
                        .top1 = t->at.window_top1 / n,
@@ -279,7 +287,7 @@ static brim_status log_progress(trainer *t, bool force, double lr, brim_error *e
                        .samples_per_s = seconds > 0 ? (double)w->samples / seconds : 0,
                        .step_ms = (double)w->step_ns / 1e6 / done,
                        .data_wait_ms = (double)w->wait_ns / 1e6 / done,
-                       .seconds_left = seconds / done * (double)(t->steps - t->at.step),
+                       .seconds_left = seconds / done * (double)(t->steps - t->settled),
                        .log_line = line};
     if (t->ev->progress) t->ev->progress(t->ev->user, &p);
     if (!line) return BRIM_OK;
@@ -288,26 +296,49 @@ static brim_status log_progress(trainer *t, bool force, double lr, brim_error *e
     return brim_run_log_step(&t->run, &p, brim_session_plan(t->s)->total_bytes, err);
 }
 
+/* Counts the results of the updates that have finished. On a GPU that is an update or two late. */
+static brim_status settle(trainer *t, brim_error *err)
+{
+    while (brim_session_next(t->s)) {
+        started_update u = t->under_way[0];
+        memmove(t->under_way, t->under_way + 1, sizeof t->under_way - sizeof u);
+        double loss = brim_session_scalar(t->s, "loss");
+        double top1 = brim_session_scalar(t->s, "correct1");
+        t->settled++;
+        t->at.loss_sum += loss;
+        t->at.top1_sum += top1;
+        t->at.samples += (int64_t)u.weight;
+        t->at.window_loss += loss;
+        t->at.window_top1 += top1;
+        t->at.window_weight += u.weight;
+        t->sums.samples += u.samples;
+        t->sums.steps++;
+        BRIM_TRY(check_loss(t, loss / (u.weight > 0 ? u.weight : 1), err));
+        BRIM_TRY(log_progress(t, u.lr, err));
+    }
+    return BRIM_OK;
+}
+
+/* All that was started is finished and counted. */
+static brim_status settle_all(trainer *t, brim_error *err)
+{
+    int64_t start = brim_now_ns();
+    BRIM_TRY(brim_session_sync(t->s, err));
+    t->epoch_ns += brim_now_ns() - start;
+    t->sums.step_ns += brim_now_ns() - start;
+    return settle(t, err);
+}
+
 static brim_status update(trainer *t, int n, double weight, int64_t samples, brim_error *err)
 {
     int64_t start = brim_now_ns();
     double lr = brim_schedule_at(&t->o->schedule, t->at.step, t->steps, t->per_epoch);
     BRIM_TRY(brim_session_step(t->s, t->window, n, weight, lr, ema_now(t), err));
     int64_t ns = brim_now_ns() - start;
-    double loss = brim_session_scalar(t->s, "loss"), top1 = brim_session_scalar(t->s, "correct1");
-    t->at.step++;
-    t->at.loss_sum += loss;
-    t->at.top1_sum += top1;
-    t->at.samples += (int64_t)weight;
+    t->under_way[t->at.step++ - t->settled] = (started_update){weight, lr, samples};
     t->epoch_ns += ns;
-    t->at.window_loss += loss;
-    t->at.window_top1 += top1;
-    t->at.window_weight += weight;
-    t->sums.samples += samples;
-    t->sums.steps++;
     t->sums.step_ns += ns;
-    BRIM_TRY(check_loss(t, loss / (weight > 0 ? weight : 1), err));
-    return log_progress(t, t->at.step == t->steps, lr, err);
+    return settle(t, err);
 }
 
 static bool stopped(const trainer *t)
@@ -317,6 +348,7 @@ static bool stopped(const trainer *t)
 
 static brim_status save_state(trainer *t, brim_error *err)
 {
+    BRIM_TRY(settle_all(t, err));
     BRIM_TRY(brim_run_save_state(&t->run, t->s, &t->at, brim_str_text(&t->signature), err));
     t->saved = true;
     return BRIM_OK;
@@ -359,7 +391,7 @@ static brim_status run_epoch(trainer *t, brim_error *err)
         if (t->o->save_every > 0 && t->at.step % t->o->save_every == 0 && !t->nan_steps)
             BRIM_TRY(save_state(t, err));
     }
-    return BRIM_OK;
+    return settle_all(t, err);
 }
 
 static brim_status evaluate(trainer *t, brim_eval_result *r, brim_error *err)
@@ -452,6 +484,7 @@ static brim_status prepare(trainer *t, brim_error *err)
     BRIM_TRY(make_session(t, err));
     BRIM_TRY(make_pipelines(t, err));
     BRIM_TRY(load_weights(t, err));
+    t->settled = t->at.step;
     t->window = brim_calloc((size_t)t->accumulation, sizeof *t->window);
     t->feeds = brim_calloc((size_t)t->accumulation, sizeof *t->feeds);
     t->batch = brim_calloc((size_t)t->accumulation, sizeof *t->batch);

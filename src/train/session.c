@@ -172,7 +172,8 @@ static void fill_plan(brim_session *s, int64_t micro, int64_t k, int64_t tail, i
     p->activation_bytes = main->plan.at_peak[BRIM_MEM_ACTIVATION];
     p->gradient_bytes += main->plan.at_peak[BRIM_MEM_GRADIENT];
     p->workspace_bytes = main->plan.at_peak[BRIM_MEM_WORKSPACE];
-    p->arena_bytes = s->store.bytes + p->step_bytes;
+    brim_program *const all[] = {s->train, s->tail, s->update, s->eval};
+    p->arena_bytes = s->store.bytes + p->step_bytes + brim_runner_bytes(all, 4);
     p->library_bytes = s->backend->overhead_bytes + held(s->train) + held(s->tail) +
                        held(s->update) + held(s->eval);
     p->extra_bytes = s->opts.extra_bytes;
@@ -323,6 +324,8 @@ static brim_status take_memory(brim_session *s, brim_error *err)
     brim_store_bind(&s->store, s->arena);
     char *temps = (char *)s->arena + s->store.bytes;
     brim_program *all[] = {s->train, s->tail, s->update, s->eval};
+    BRIM_TRY(brim_runner_open(&s->runner, s->backend, all, 4, temps + s->plan.step_bytes, err));
+    s->runner.scaler = brim_store_find(&s->store, "scaler");
     for (size_t i = 0; i < 4; i++) {
         if (!all[i]) continue;
         BRIM_TRY(brim_program_bind(all[i], &s->store, temps, err));
@@ -366,6 +369,7 @@ const brim_plan *brim_session_plan(const brim_session *s)
 void brim_session_free(brim_session *s)
 {
     if (!s) return;
+    brim_runner_close(&s->runner);
     drop_programs(s);
     brim_store_release(&s->store);
     if (s->arena) s->backend->free(s->arena, s->plan.arena_bytes);

@@ -2,12 +2,22 @@
 #ifndef BRIM_TRAIN_SESSION_H
 #define BRIM_TRAIN_SESSION_H
 
-#include "backend/program.h"
+#include "backend/runner.h"
 #include "brim/session.h"
 #include "io/safetensors.h"
 #include "pass/pass.h"
 
 enum { BRIM_MAX_OUTPUTS = 16 };
+
+/* Scalar outputs by name, and the loss scale's state. */
+typedef struct brim_update_result {
+    int n;
+    struct {
+        const char *name;
+        double value;
+    } at[BRIM_MAX_OUTPUTS];
+    float scaler[BRIM_SCALER_COUNT];
+} brim_update_result;
 
 struct brim_session {
     brim_session_opts opts;
@@ -23,12 +33,13 @@ struct brim_session {
     void *arena; /* persistent values, then the step's temporaries */
     float step_input[BRIM_STEP_COUNT];
     int32_t rng_input[BRIM_RNG_COUNT];
-    int64_t steps;
-    int n_scalars; /* of the last step or evaluation */
-    struct {
-        const char *name;
-        double value;
-    } scalar[BRIM_MAX_OUTPUTS];
+    brim_runner runner;
+    int64_t steps, finished;     /* updates started; updates whose results are there */
+    brim_update_result now;      /* of the update that is looked at, or of the evaluation */
+    brim_update_result building; /* of the update whose micro-batches come back */
+    brim_update_result ready[BRIM_READY_UPDATES]; /* finished, not looked at; oldest first */
+    int n_ready;
+    bool scaler_known;
 };
 
 /* Matches name against a pattern with * and ?. */

@@ -197,6 +197,7 @@ brim_status brim_session_take_state(brim_session *s, const char *name, const bri
         return brim_fail(err, BRIM_EFORMAT, "%s: not a state file of Brim (give one that it wrote)",
                          name);
     BRIM_TRY(load(s, name, in_state_file, NULL, 0, f, NULL, err));
+    s->scaler_known = false;
     s->steps = steps;
     return BRIM_OK;
 }

@@ -5,28 +5,69 @@
 #include <stdio.h>
 #include <string.h>
 
-static void add_scalars(brim_session *s, const brim_program *p, bool first)
+static void add_scalar(brim_update_result *to, const char *name, double value)
 {
-    if (first) s->n_scalars = 0;
-    for (size_t i = 0; i < p->graph->outputs.n; i++) {
-        const brim_output *o = &p->graph->outputs.at[i];
-        if (o->value->shape.rank != 0) continue;
-        brim_tensor t = brim_program_output(p, o->name);
-        double host[1] = {0};
-        if (!t.data) continue;
-        s->backend->download(host, t.data, brim_dtype_bytes(t.dtype));
-        t.data = host;
-        double x = brim_tensor_get(&t, 0);
-        int k = 0;
-        while (k < s->n_scalars && strcmp(s->scalar[k].name, o->name)) k++;
-        if (k == BRIM_MAX_OUTPUTS) continue;
-        if (k == s->n_scalars) {
-            s->scalar[k].name = o->name;
-            s->scalar[k].value = 0;
-            s->n_scalars++;
-        }
-        s->scalar[k].value += x;
+    int k = 0;
+    while (k < to->n && strcmp(to->at[k].name, name)) k++;
+    if (k == BRIM_MAX_OUTPUTS) return;
+    if (k == to->n) {
+        to->at[k].name = name;
+        to->at[k].value = 0;
+        to->n++;
     }
+    to->at[k].value += value;
+}
+
+/* What a run is: one of an update's, its last one, or an evaluation. */
+enum { PART, LAST, EVALUATION };
+
+/* Takes the oldest run; *any is false when there was none. */
+static brim_status take(brim_session *s, bool *any, brim_error *err)
+{
+    brim_result r;
+    BRIM_TRY(brim_runner_take(&s->runner, &r, err));
+    *any = r.p != NULL;
+    if (!r.p) return BRIM_OK;
+    for (int k = 0; k < r.n; k++) add_scalar(&s->building, r.scalar[k].name, r.scalar[k].value);
+    if (r.tag == PART) return BRIM_OK;
+    memcpy(s->building.scaler, r.scaler, sizeof r.scaler);
+    s->now = s->building;
+    s->building.n = 0;
+    if (r.tag == EVALUATION) return BRIM_OK;
+    s->finished++;
+    s->scaler_known = s->runner.scaler != NULL;
+    if (s->n_ready == BRIM_READY_UPDATES)
+        memmove(s->ready, s->ready + 1, sizeof *s->ready * (size_t)--s->n_ready);
+    s->ready[s->n_ready++] = s->now;
+    return BRIM_OK;
+}
+
+bool brim_session_next(brim_session *s)
+{
+    if (!s->n_ready) return false;
+    s->now = s->ready[0];
+    memmove(s->ready, s->ready + 1, sizeof *s->ready * (size_t)--s->n_ready);
+    return true;
+}
+
+static brim_status start(brim_session *s, brim_program *p, int64_t tag, brim_error *err)
+{
+    bool any;
+    while (brim_runner_full(&s->runner)) BRIM_TRY(take(s, &any, err));
+    brim_runner_start(&s->runner, p, tag);
+    /* On the host it is done. */
+    return s->backend->device ? BRIM_OK : take(s, &any, err);
+}
+
+brim_status brim_session_sync(brim_session *s, brim_error *err)
+{
+    for (bool any = true; any;) BRIM_TRY(take(s, &any, err));
+    return BRIM_OK;
+}
+
+int64_t brim_session_finished(const brim_session *s)
+{
+    return s->finished;
 }
 
 static brim_status feed(brim_program *p, const brim_micro *m, brim_error *err)
@@ -68,11 +109,9 @@ brim_status brim_session_step(brim_session *s, const brim_micro *micro, int n_mi
         s->step_input[BRIM_STEP_ACC_BETA] = m ? 1 : 0;
         s->rng_input[BRIM_RNG_MICRO] = m;
         BRIM_TRY(feed(p, &micro[m], err));
-        brim_program_run(p);
-        add_scalars(s, p, m == 0);
+        BRIM_TRY(start(s, p, !s->update && m == n_micro - 1 ? LAST : PART, err));
     }
-    if (s->update) brim_program_run(s->update);
-    if (s->backend->check) BRIM_TRY(s->backend->check(err));
+    if (s->update) BRIM_TRY(start(s, s->update, LAST, err));
     s->steps++;
     return BRIM_OK;
 }
@@ -82,16 +121,16 @@ brim_status brim_session_eval(brim_session *s, const brim_micro *micro, brim_err
     if (micro->rows != s->plan.micro_batch)
         return brim_fail(err, BRIM_ESHAPE, "evaluation: %lld rows given, %lld planned",
                          (long long)micro->rows, (long long)s->plan.micro_batch);
+    BRIM_TRY(brim_session_sync(s, err));
     BRIM_TRY(feed(s->eval, micro, err));
-    brim_program_run(s->eval);
-    add_scalars(s, s->eval, true);
-    return s->backend->check ? s->backend->check(err) : BRIM_OK;
+    BRIM_TRY(start(s, s->eval, EVALUATION, err));
+    return brim_session_sync(s, err);
 }
 
 double brim_session_scalar(const brim_session *s, const char *name)
 {
-    for (int k = 0; k < s->n_scalars; k++)
-        if (!strcmp(s->scalar[k].name, name)) return s->scalar[k].value;
+    for (int k = 0; k < s->now.n; k++)
+        if (!strcmp(s->now.at[k].name, name)) return s->now.at[k].value;
     return NAN;
 }
 
@@ -130,7 +169,9 @@ static bool finite_tensor(const brim_session *s, const brim_tensor *t)
 bool brim_session_find_nonfinite(brim_session *s, const brim_micro *micro, char *name, size_t n)
 {
     brim_program *p = micro->rows == s->plan.micro_batch ? s->train : s->tail;
-    if (!p || feed(p, micro, NULL) != BRIM_OK) return false;
+    if (!p || feed(p, micro, NULL) != BRIM_OK || brim_session_sync(s, NULL) != BRIM_OK)
+        return false;
+    if (s->backend->device) brim_program_feed_now(p);
     for (int i = 0; i < p->n_steps; i++) {
         brim_step *st = &p->step[i];
         if (st->node->op->mutates_all) return false;
@@ -148,7 +189,10 @@ brim_scaler_info brim_session_scaler(const brim_session *s)
 {
     float x[BRIM_SCALER_COUNT] = {[BRIM_SCALER_SCALE] = 1};
     const brim_entry *e = brim_store_find(&s->store, "scaler");
-    if (e) s->backend->download(x, e->data, sizeof x);
+    if (s->scaler_known)
+        memcpy(x, s->now.scaler, sizeof x);
+    else if (e)
+        s->backend->download(x, e->data, sizeof x);
     return (brim_scaler_info){.scale = x[BRIM_SCALER_SCALE],
                               .grad_norm = x[BRIM_SCALER_GRAD_NORM],
                               .skipped = (int64_t)x[BRIM_SCALER_SKIPPED],
@@ -235,16 +279,19 @@ int brim_session_times(const brim_session *s, brim_node_time *out, int max)
     for (size_t i = 0; i < 2; i++) {
         const brim_program *p = all[i];
         if (!p || !p->step_ns || !p->profiled_runs) continue;
-        double runs = (double)(i == 0 && s->update ? s->update->profiled_runs : p->profiled_runs);
-        double repeats = (double)p->profiled_runs / runs; /* micro-batches in a step */
+        double repeats = 1; /* micro-batches in a step; of a device one run is timed */
+        if (i == 0 && s->update)
+            repeats = s->backend->device
+                          ? (double)s->plan.accumulation
+                          : (double)p->profiled_runs / (double)s->update->profiled_runs;
         for (int k = 0; k < p->n_steps; k++, n++) {
             if (n >= max) continue;
             const brim_step *st = &p->step[k];
             brim_cost c = brim_node_cost(st->node);
-            out[n] =
-                (brim_node_time){st->node->name,    st->node->op->name,
-                                 st->impl->name,    (double)p->step_ns[k] / 1e6 / runs,
-                                 c.flops * repeats, (c.bytes_read + c.bytes_written) * repeats};
+            out[n] = (brim_node_time){
+                st->node->name,    st->node->op->name,
+                st->impl->name,    (double)p->step_ns[k] / 1e6 / (double)p->profiled_runs * repeats,
+                c.flops * repeats, (c.bytes_read + c.bytes_written) * repeats};
         }
     }
     return n;

@@ -119,8 +119,9 @@ int cuMemGetInfo_v2(size_t *free_bytes, size_t *total)
 
 /* ---- work ---- */
 
+/* Counts its records: a wait is for the last one that came before it. */
 typedef struct event {
-    bool done;
+    long recorded, reached;
     struct stream *on; /* recorded there last */
     struct graph *in;  /* recorded while that was captured */
 } event;
@@ -134,6 +135,7 @@ typedef struct op {
     size_t n;
     int value;
     event *e;
+    long version;
     struct function *f;
     unsigned grid[3], threads;
     char args[MAX_ARGS_BYTES];
@@ -178,7 +180,7 @@ static void append(list *l, const op *o)
     l->last = &copy->next;
 }
 
-static void run_until(stream *s, const event *until);
+static void run_until(stream *s, const event *until, long version);
 
 static void perform(const op *o)
 {
@@ -193,16 +195,16 @@ static void perform(const op *o)
         }
         emu_run(o->f->name, o->f->run, o->args, o->grid, o->threads);
         break;
-    case RECORD: o->e->done = true; break;
+    case RECORD: o->e->reached = o->version; break;
     case WAIT:
-        if (!o->e->done && o->e->on) run_until(o->e->on, o->e);
+        if (o->e->reached < o->version) run_until(o->e->on, o->e, o->version);
         break;
     }
 }
 
-static void run_until(stream *s, const event *until)
+static void run_until(stream *s, const event *until, long version)
 {
-    while (s->queue.first && !(until && until->done)) {
+    while (s->queue.first && !(until && until->reached >= version)) {
         op *o = s->queue.first;
         s->queue.first = o->next;
         if (!s->queue.first) s->queue.last = NULL;
@@ -238,7 +240,7 @@ int cuMemcpyDtoHAsync_v2(void *to, uint64_t from, size_t n, stream *s)
     int r = queue(s, &o);
     if (r == OK && !inside(to, n, true)) {
         if (s->capture) return BAD_VALUE;
-        run_until(s, NULL);
+        run_until(s, NULL, 0);
         r = lost;
     }
     return r;
@@ -265,21 +267,20 @@ int cuStreamCreate(stream **s, unsigned flags)
 }
 int cuStreamDestroy_v2(stream *s)
 {
-    run_until(s, NULL);
+    run_until(s, NULL, 0);
     free(s);
     return OK;
 }
 int cuStreamSynchronize(stream *s)
 {
     if (s->capture) return BAD_VALUE;
-    run_until(s, NULL);
+    run_until(s, NULL, 0);
     return lost;
 }
 int cuEventCreate(event **e, unsigned flags)
 {
     (void)flags;
     if (!(*e = calloc(1, sizeof **e))) return NO_MEMORY;
-    (*e)->done = true;
     return OK;
 }
 int cuEventDestroy_v2(event *e)
@@ -289,17 +290,16 @@ int cuEventDestroy_v2(event *e)
 }
 int cuEventRecord(event *e, stream *s)
 {
-    op o = {.kind = RECORD, .e = e};
     e->in = s->capture;
     if (s->capture) return OK; /* a graph here is a list: order is all there is */
-    e->done = false;
+    op o = {.kind = RECORD, .e = e, .version = ++e->recorded};
     e->on = s;
     return queue(s, &o);
 }
 int cuStreamWaitEvent(stream *s, event *e, unsigned flags)
 {
     (void)flags;
-    op o = {.kind = WAIT, .e = e};
+    op o = {.kind = WAIT, .e = e, .version = e->recorded};
     if (e->in) { /* the fork or the join of a captured stream */
         s->capture = e->in;
         return OK;
@@ -308,12 +308,12 @@ int cuStreamWaitEvent(stream *s, event *e, unsigned flags)
 }
 int cuEventSynchronize(event *e)
 {
-    if (!e->done && e->on) run_until(e->on, e);
+    if (e->reached < e->recorded) run_until(e->on, e, e->recorded);
     return lost;
 }
 int cuEventElapsedTime(float *ms, event *from, event *to)
 {
-    if (!from->done || !to->done) return 600;
+    if (from->reached < from->recorded || to->reached < to->recorded) return 600;
     *ms = 0.001f;
     return lost;
 }

@@ -26,6 +26,8 @@
 BRIM_CUDA_IMPLS(X)
 #undef X
 
+extern const brim_device_ops brim_cuda_overlap;
+
 /* Frees a step's state that is one block of host memory. */
 void brim_cuda_state_free(brim_step *s);
 

@@ -61,10 +61,15 @@ void brim_cuda_note(CUresult r, const char *what)
     if (r != CUDA_SUCCESS && !failed.status) brim_cuda_result(r, what, &failed);
 }
 
+brim_status brim_cuda_failure(brim_error *err)
+{
+    return failed.status ? brim_fail(err, failed.status, "%s", failed.text) : BRIM_OK;
+}
+
 brim_status brim_cuda_check(brim_error *err)
 {
     if (!failed.status) brim_cuda_note(brim_cu.cuStreamSynchronize(dev.stream), "computing");
-    return failed.status ? brim_fail(err, failed.status, "%s", failed.text) : BRIM_OK;
+    return brim_cuda_failure(err);
 }
 
 static int attribute(CUdevice d, int which)
@@ -119,7 +124,9 @@ static brim_status open_device(brim_error *err)
     BRIM_TRY(
         brim_cuda_result(brim_cu.cuDevicePrimaryCtxRetain(&dev.context, d), "its context", err));
     BRIM_TRY(brim_cuda_result(brim_cu.cuCtxSetCurrent(dev.context), "its context", err));
-    return brim_cuda_result(brim_cu.cuStreamCreate(&dev.stream, CU_STREAM_NON_BLOCKING), "a stream",
+    BRIM_TRY(brim_cuda_result(brim_cu.cuStreamCreate(&dev.stream, CU_STREAM_NON_BLOCKING),
+                              "a stream", err));
+    return brim_cuda_result(brim_cu.cuStreamCreate(&dev.copies, CU_STREAM_NON_BLOCKING), "a stream",
                             err);
 }
 
@@ -138,7 +145,7 @@ void brim_cuda_assume(const brim_cuda_device *like)
     opened = (brim_error){0};
     dev = *like;
     dev.context = NULL;
-    dev.stream = NULL;
+    dev.stream = dev.copies = NULL;
 }
 
 const brim_cuda_device *brim_cuda_get(void)

@@ -13,7 +13,7 @@ typedef struct brim_cuda_device {
     int sms;                 /* streaming multiprocessors */
     size_t total_bytes, l2_bytes, shared_block_bytes, shared_sm_bytes;
     CUcontext context;
-    CUstream stream;
+    CUstream stream, copies; /* kernels; inputs on their way */
 } brim_cuda_device;
 
 /* Opens driver, compiler and device; once, later calls give the first result. Errors are one line
@@ -30,7 +30,9 @@ void brim_cuda_assume(const brim_cuda_device *like);
 brim_status brim_cuda_result(CUresult r, const char *what, brim_error *err);
 /* Keeps the first failure of queued work. */
 void brim_cuda_note(CUresult r, const char *what);
-/* Waits for all queued work; the kept failure, if any. A failed device stays failed. */
+/* The kept failure, if any; check waits for all queued work before. A failed device stays failed.
+ */
+brim_status brim_cuda_failure(brim_error *err);
 brim_status brim_cuda_check(brim_error *err);
 
 #endif

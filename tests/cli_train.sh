@@ -77,7 +77,7 @@ done
 sleep 0.05
 kill -INT $victim 2> /dev/null
 wait $victim
-"$brim" train "${common[@]}" --out "$dir/hung" "${fp16[@]}" > "$dir/hung.out" 2>&1 &
+env --default-signal=HUP "$brim" train "${common[@]}" --out "$dir/hung" "${fp16[@]}" > "$dir/hung.out" 2>&1 &
 victim=$!
 for ((i = 0; i < 400; i++)); do
     grep -q memory "$dir/hung.out" && break

@@ -26,6 +26,11 @@ test: setup
 	$(MAKE) all
 	meson test -C $(BUILD) --no-rebuild --print-errorlogs --no-suite nvrtc
 
+# The tests that need an NVIDIA card.
+test-gpu: setup
+	$(MAKE) all
+	scripts/test-gpu.sh $(BUILD)
+
 # What CI adds to the tests; CHECKS="format tsan" runs only those.
 check:
 	scripts/setup.sh check
@@ -38,4 +43,4 @@ install: all
 clean:
 	rm -rf $(BUILD) build-check
 
-.PHONY: all configured setup demo test check install clean
+.PHONY: test-gpu all configured setup demo test check install clean

@@ -179,6 +179,7 @@ static void run_cnn(cnn c)
     double lr = atof(brim_st_metadata(f, "lr"));
     brim_session_opts o;
     brim_session_opts_init(&o);
+    o.device = getenv("BRIM_TEST_DEVICE");
     o.batch = 2 * c.n; /* two micro-batches, of which one is used: gradients stay to be looked at */
     o.micro_batch = c.n;
     o.optimizer.weight_decay = 1e-4;
@@ -193,6 +194,7 @@ static void run_cnn(cnn c)
         images(step % 4, &c, x);
         labels(step % 4, c.n, c.classes, y);
         assert_int_equal(brim_session_step(s, &m, 1, c.n, lr, 0, &err), BRIM_OK);
+        assert_int_equal(brim_session_sync(s, &err), BRIM_OK);
         double want = number(f, "loss", step);
         near("loss", step, brim_session_scalar(s, "loss") / c.n, want, (step ? 1e-3 : 1e-5) * want);
         if (step == 0) check_gradients(s, f);
@@ -250,6 +252,7 @@ static void run_optimizer(const brim_st_file *f, const char *name, brim_optimize
     brim_error err = {0};
     brim_session_opts o;
     brim_session_opts_init(&o);
+    o.device = getenv("BRIM_TEST_DEVICE");
     p.scale_init = p.scale_min = p.scale_max = 1;
     p.scale_interval = 1000;
     o.optimizer = p;
@@ -268,6 +271,7 @@ static void run_optimizer(const brim_st_file *f, const char *name, brim_optimize
         brim_feed feed[] = {{"x", x}, {"y", y}};
         brim_micro m = {feed, 2, N};
         assert_int_equal(brim_session_step(s, &m, 1, N, lr, 0, &err), BRIM_OK);
+        assert_int_equal(brim_session_sync(s, &err), BRIM_OK);
         snprintf(key, sizeof key, "%s/loss", name);
         near(key, step, brim_session_scalar(s, "loss") / N, number(f, key, step), 2e-6);
         snprintf(key, sizeof key, "%s/grad_norm", name);

@@ -31,6 +31,7 @@ static struct {
     const void *args;
     const char *name;
     char slot[MAX_THREADS / 32][2][32 * SLOT_BYTES];
+    size_t shared_bytes;
     unsigned char shared[SHARED_BYTES] __attribute__((aligned(128)));
 } e;
 
@@ -121,7 +122,7 @@ static bool release_block(void)
 
 static void run_block(void)
 {
-    memset(e.shared, 0xff, sizeof e.shared); /* NaN: what nobody wrote */
+    memset(e.shared, 0xff, e.shared_bytes); /* NaN: what nobody wrote */
     for (unsigned t = 0; t < e.n; t++) fiber_start(t);
     for (;;) {
         bool any = false, left = false;
@@ -144,16 +145,17 @@ static void run_block(void)
 }
 
 void emu_run(const char *name, emu_kernel kernel, const void *args, const unsigned grid[3],
-             unsigned threads)
+             unsigned threads, unsigned shared_bytes)
 {
     if (!e.stacks)
         e.stacks = mmap(NULL, (size_t)MAX_THREADS * STACK_BYTES, PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (e.stacks == MAP_FAILED || threads > MAX_THREADS) abort();
+    if (e.stacks == MAP_FAILED || threads > MAX_THREADS || shared_bytes > SHARED_BYTES) abort();
     e.kernel = kernel;
     e.args = args;
     e.name = name;
     e.n = threads;
+    e.shared_bytes = shared_bytes;
     blockDim = (emu_dim){threads, 1, 1};
     gridDim = (emu_dim){grid[0], grid[1], grid[2]};
     for (unsigned z = 0; z < grid[2]; z++)

@@ -8,6 +8,6 @@ typedef void (*emu_kernel)(const void *args);
 
 /* One thread at a time. `name` is for messages. */
 void emu_run(const char *name, emu_kernel kernel, const void *args, const unsigned grid[3],
-             unsigned threads);
+             unsigned threads, unsigned shared_bytes);
 
 #endif

@@ -137,7 +137,7 @@ typedef struct op {
     event *e;
     long version;
     struct function *f;
-    unsigned grid[3], threads;
+    unsigned grid[3], threads, shared;
     char args[MAX_ARGS_BYTES];
     char *owned; /* a copy of pageable memory */
     struct op *next;
@@ -193,7 +193,7 @@ static void perform(const op *o)
             lost = LOST;
             return;
         }
-        emu_run(o->f->name, o->f->run, o->args, o->grid, o->threads);
+        emu_run(o->f->name, o->f->run, o->args, o->grid, o->threads, o->shared);
         break;
     case RECORD: o->e->reached = o->version; break;
     case WAIT:
@@ -416,7 +416,7 @@ static size_t readable(const void *p)
 int cuLaunchKernel(function *f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
                    unsigned bz, unsigned shared, stream *s, void **args, void **extra)
 {
-    op o = {.kind = LAUNCH, .f = f, .grid = {gx, gy, gz}, .threads = bx};
+    op o = {.kind = LAUNCH, .f = f, .grid = {gx, gy, gz}, .threads = bx, .shared = shared};
     if (!gx || !gy || !gz || !bx || bx > 1024 || gy > 65535 || gz > 65535 || by != 1 || bz != 1 ||
         shared > 227u << 10 || extra)
         return BAD_VALUE;

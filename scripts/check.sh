@@ -71,7 +71,8 @@ check_asan() {
     build_asan
     ASAN_OPTIONS=detect_stack_use_after_return=1:strict_string_checks=1 \
     UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 \
-        meson test -C build-asan --no-rebuild --print-errorlogs -t 5 --no-suite accuracy --no-suite emulated --no-suite nvrtc
+        meson test -C build-asan --no-rebuild --print-errorlogs -t 5 --no-suite accuracy \
+        --no-suite emulated --no-suite nvrtc
 }
 
 # Each target for a few seconds from its seeds in tests/fuzz/seeds/NAME. Their files are small, so no
@@ -100,7 +101,8 @@ check_tsan() {
     CC=clang configure build-tsan --buildtype debugoptimized -Db_sanitize=thread -Db_lundef=false
     OMP_TOOL_LIBRARIES=/usr/lib/llvm-14/lib/libarcher.so \
     TSAN_OPTIONS=ignore_noninstrumented_modules=1:halt_on_error=1 \
-        meson test -C build-tsan --no-rebuild --print-errorlogs -t 10 --no-suite accuracy --no-suite emulated --no-suite nvrtc
+        meson test -C build-tsan --no-rebuild --print-errorlogs -t 10 --no-suite accuracy \
+        --no-suite emulated --no-suite nvrtc --no-suite long
 }
 
 # Reads of uninitialised memory, which ASan does not see, in the tests that are quick enough.
